@@ -1,0 +1,30 @@
+//! What can go wrong while the machinery is being set up. What goes wrong with a single request is a
+//! [`CallError`](crate::client::CallError).
+
+/// Why the machinery could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Credentials or certificates of the client's configuration cannot be used.
+    #[error("setting up the connection to the API server failed")]
+    Connection(#[source] Box<kube::Error>),
+    /// `tls-server-name` is no host name.
+    #[error("tls-server-name {0:?} is not a host name")]
+    ServerName(String),
+    /// A proxy is asked for; this client has none.
+    #[error("proxy-url is set to {0}, but this client cannot use a proxy")]
+    Proxy(http::Uri),
+    /// The User-Agent has characters that a header cannot carry.
+    #[error("user agent {0:?} cannot be sent as a header")]
+    UserAgent(String),
+    /// A metric could not be registered.
+    #[error("registering metrics failed")]
+    Metrics(#[from] prometheus::Error),
+}
+
+// === impl Error ===
+
+impl From<kube::Error> for Error {
+    fn from(error: kube::Error) -> Self {
+        Self::Connection(Box::new(error))
+    }
+}

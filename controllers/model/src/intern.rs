@@ -1,0 +1,406 @@
+//! One copy of what many objects of a source have in common.
+//!
+//! An [`Interner`] belongs to one decoder. It forgets: whenever it has grown by a quarter, what nobody else holds any more is swept out,
+//! so that it never keeps more than that quarter in garbage, at a constant cost for each new entry.
+
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use crate::labels::{Keys, LabelSet, Labels, storable};
+use crate::meta::{OwnerKind, OwnerRef, Uid};
+use crate::pod::Claim;
+
+/// Shared strings, label sets, owner references and claim lists.
+#[derive(Default)]
+pub struct Interner {
+    strings: Table<str>,
+    shapes: Table<[Arc<str>]>,
+    label_sets: Table<LabelSet>,
+    owners: Table<OwnerRef>,
+    claims: Table<[Claim]>,
+    hasher: DefaultHashBuilder,
+    /// At how many entries the next sweep is due.
+    sweep_at: usize,
+}
+
+/// How much an [`Interner`] holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Interned {
+    /// Strings: namespaces, nodes, label keys, volumes.
+    pub strings: usize,
+    /// Combinations of label keys.
+    pub shapes: usize,
+    /// Label sets.
+    pub label_sets: usize,
+    /// Owner references.
+    pub owners: usize,
+    /// Claim lists.
+    pub claims: usize,
+}
+
+/// A set of one kind of entry. The entries are their own keys.
+struct Table<T: ?Sized>(HashTable<Arc<T>>);
+
+/// What an entry is hashed by: the parts a caller has before there is an entry.
+trait Entry {
+    fn hash_parts(&self, state: &mut impl Hasher);
+}
+
+/// Fewer entries are not worth a sweep.
+const SMALL: usize = 64;
+
+/// Sorts pairs by key and leaves the last of those that have the same one: what a map would hold after reading them in order.
+pub fn sort_pairs<'a>(pairs: &mut Vec<(&'a str, &'a str)>) {
+    if pairs.is_sorted_by(|(one, _), (next, _)| one < next) {
+        return;
+    }
+    pairs.sort_by_key(|(key, _)| *key);
+    pairs.dedup_by(|later, kept| {
+        let same = later.0 == kept.0;
+        if same {
+            kept.1 = later.1;
+        }
+        same
+    });
+}
+
+// === impl Interner ===
+
+impl Interner {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The shared form of a string.
+    pub fn string(&mut self, text: &str) -> Arc<str> {
+        let hash = self.hash(|state| text.hash(state));
+        if let Some(found) = self.strings.find(hash, |have| have == text) {
+            return found;
+        }
+        self.sweep_if_due();
+        self.strings.insert(hash, Arc::from(text), &self.hasher)
+    }
+
+    /// The shared form of a label set. Sorts the pairs if they are not sorted; allocates nothing if there is such a set.
+    pub fn label_set<'a>(&mut self, pairs: &mut Vec<(&'a str, &'a str)>) -> Arc<LabelSet> {
+        sort_pairs(pairs);
+        let labels = pairs.iter().map(|(key, value)| (*key, storable(value)));
+        let hash = self.hash(|state| hash_pairs(labels.clone(), state));
+        if let Some(found) = self.label_sets.find(hash, |have| have.len() == labels.len() && have.iter().zip(labels.clone()).all(|(one, other)| one == other)) {
+            return found;
+        }
+        self.sweep_if_due();
+        let keys = self.keys(pairs);
+        let set = LabelSet::from_sorted(keys, labels.map(|(_, value)| value));
+        self.label_sets.insert(hash, Arc::new(set), &self.hasher)
+    }
+
+    /// The shared form of an owner reference.
+    pub fn owner(&mut self, kind: OwnerKind, name: &str, uid: Uid) -> Arc<OwnerRef> {
+        let hash = self.hash(|state| hash_owner(kind, name, uid, state));
+        if let Some(found) = self.owners.find(hash, |have| have.uid == uid && have.kind == kind && &*have.name == name) {
+            return found;
+        }
+        self.sweep_if_due();
+        // The name has no other use here: sharing it would only cost an entry.
+        self.owners.insert(hash, Arc::new(OwnerRef { kind, name: Arc::from(name), uid }), &self.hasher)
+    }
+
+    /// The shared form of the claims of a pod, given as volume and claim name; `None` if there are none. Sorts the pairs.
+    pub fn claims<'a>(&mut self, pod: &str, mounts: &mut Vec<(&'a str, &'a str)>) -> Option<Arc<[Claim]>> {
+        sort_pairs(mounts);
+        if mounts.is_empty() {
+            return None;
+        }
+        let parts = mounts.iter().map(|(volume, claim)| (*volume, (!is_conventional(volume, claim, pod)).then_some(*claim)));
+        let hash = self.hash(|state| hash_claims(parts.clone(), state));
+        if let Some(found) = self.claims.find(hash, |have| have.len() == parts.len() && have.iter().zip(parts.clone()).all(|(one, other)| one.parts() == other)) {
+            return Some(found);
+        }
+        self.sweep_if_due();
+        let claims = parts
+            .map(|(volume, literal)| {
+                let volume = self.string(volume);
+                match literal {
+                    None => Claim::Conventional(volume),
+                    Some(claim) => Claim::Literal { volume, claim: Arc::from(claim) },
+                }
+            })
+            .collect();
+        Some(self.claims.insert(hash, claims, &self.hasher))
+    }
+
+    /// How much it holds, garbage included.
+    pub fn interned(&self) -> Interned {
+        Interned {
+            strings: self.strings.0.len(),
+            shapes: self.shapes.0.len(),
+            label_sets: self.label_sets.0.len(),
+            owners: self.owners.0.len(),
+            claims: self.claims.0.len(),
+        }
+    }
+
+    fn keys(&mut self, pairs: &[(&str, &str)]) -> Keys {
+        let keys = pairs.iter().map(|(key, _)| *key);
+        let hash = self.hash(|state| hash_keys(keys.clone(), state));
+        if let Some(found) = self.shapes.find(hash, |have| have.iter().map(|key| &**key).eq(keys.clone())) {
+            return found;
+        }
+        let shape = keys.map(|key| self.string(key)).collect();
+        self.shapes.insert(hash, shape, &self.hasher)
+    }
+
+    fn hash(&self, parts: impl FnOnce(&mut <DefaultHashBuilder as BuildHasher>::Hasher)) -> u64 {
+        let mut state = self.hasher.build_hasher();
+        parts(&mut state);
+        state.finish()
+    }
+
+    /// All tables at once, because one holds on to the entries of another; counted together, because a small one
+    /// that changes often must not make a large one be looked through each time.
+    fn sweep_if_due(&mut self) {
+        if self.interned().total() < self.sweep_at.max(SMALL) {
+            return;
+        }
+        self.label_sets.sweep(&self.hasher);
+        self.owners.sweep(&self.hasher);
+        self.claims.sweep(&self.hasher);
+        self.shapes.sweep(&self.hasher);
+        self.strings.sweep(&self.hasher);
+        let live = self.interned().total();
+        self.sweep_at = live + live / 4 + SMALL;
+    }
+}
+
+// === impl Interned ===
+
+impl Interned {
+    /// All entries.
+    pub fn total(self) -> usize {
+        self.strings + self.shapes + self.label_sets + self.owners + self.claims
+    }
+}
+
+// === impl Table ===
+
+impl<T: ?Sized + Entry> Table<T> {
+    fn find(&self, hash: u64, mut is: impl FnMut(&T) -> bool) -> Option<Arc<T>> {
+        self.0.find(hash, |have| is(have)).cloned()
+    }
+
+    fn insert(&mut self, hash: u64, entry: Arc<T>, hasher: &DefaultHashBuilder) -> Arc<T> {
+        self.0.insert_unique(hash, Arc::clone(&entry), |have| hash_entry(&**have, hasher));
+        entry
+    }
+
+    /// Drops what only this table holds, and the room it needed.
+    fn sweep(&mut self, hasher: &DefaultHashBuilder) {
+        self.0.retain(|entry| Arc::strong_count(entry) > 1);
+        let live = self.0.len();
+        self.0.shrink_to(live + live / 4, |have| hash_entry(&**have, hasher));
+    }
+}
+
+impl<T: ?Sized> Default for Table<T> {
+    fn default() -> Self {
+        Self(HashTable::new())
+    }
+}
+
+// === impl Entry ===
+
+impl Entry for str {
+    fn hash_parts(&self, state: &mut impl Hasher) {
+        self.hash(state);
+    }
+}
+
+impl Entry for [Arc<str>] {
+    fn hash_parts(&self, state: &mut impl Hasher) {
+        hash_keys(self.iter().map(|key| &**key), state);
+    }
+}
+
+impl Entry for LabelSet {
+    fn hash_parts(&self, state: &mut impl Hasher) {
+        hash_pairs(self.iter(), state);
+    }
+}
+
+impl Entry for OwnerRef {
+    fn hash_parts(&self, state: &mut impl Hasher) {
+        hash_owner(self.kind, &self.name, self.uid, state);
+    }
+}
+
+impl Entry for [Claim] {
+    fn hash_parts(&self, state: &mut impl Hasher) {
+        hash_claims(self.iter().map(Claim::parts), state);
+    }
+}
+
+// === impl Claim ===
+
+impl Claim {
+    /// The volume, and the claim if it is not the conventional one.
+    fn parts(&self) -> (&str, Option<&str>) {
+        match self {
+            Self::Conventional(volume) => (volume, None),
+            Self::Literal { volume, claim } => (volume, Some(claim)),
+        }
+    }
+}
+
+/// Whether the claim is named as the StatefulSet controller names it (upstream `pkg/controller/statefulset/stateful_set_utils.go`
+/// `getPersistentVolumeClaimName`).
+fn is_conventional(volume: &str, claim: &str, pod: &str) -> bool {
+    claim.strip_prefix(volume).and_then(|rest| rest.strip_prefix('-')) == Some(pod)
+}
+
+fn hash_entry<T: ?Sized + Entry>(entry: &T, hasher: &DefaultHashBuilder) -> u64 {
+    let mut state = hasher.build_hasher();
+    entry.hash_parts(&mut state);
+    state.finish()
+}
+
+fn hash_keys<'a>(keys: impl Iterator<Item = &'a str>, state: &mut impl Hasher) {
+    keys.for_each(|key| key.hash(state));
+}
+
+fn hash_pairs<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>, state: &mut impl Hasher) {
+    pairs.for_each(|pair| pair.hash(state));
+}
+
+fn hash_owner(kind: OwnerKind, name: &str, uid: Uid, state: &mut impl Hasher) {
+    (kind, name, uid).hash(state);
+}
+
+fn hash_claims<'a>(claims: impl Iterator<Item = (&'a str, Option<&'a str>)>, state: &mut impl Hasher) {
+    claims.for_each(|claim| claim.hash(state));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn equal_things_are_one() {
+        let mut interner = Interner::new();
+        assert!(Arc::ptr_eq(&interner.string("default"), &interner.string("default")));
+        let one = interner.label_set(&mut vec![("b", "2"), ("a", "0"), ("a", "1")]);
+        let two = interner.label_set(&mut vec![("a", "1"), ("b", "2")]);
+        let other = interner.label_set(&mut vec![("a", "1"), ("b", "3")]);
+        assert!(Arc::ptr_eq(&one, &two));
+        assert!(Arc::ptr_eq(one.keys(), other.keys()));
+        assert_eq!(one.get("a"), Some("1"));
+        let owner = interner.owner(OwnerKind::ReplicaSet, "web", Uid(1));
+        assert!(Arc::ptr_eq(&owner, &interner.owner(OwnerKind::ReplicaSet, "web", Uid(1))));
+        assert!(!Arc::ptr_eq(&owner, &interner.owner(OwnerKind::StatefulSet, "web", Uid(1))));
+    }
+
+    #[test]
+    fn characters_that_cannot_be_stored_make_no_second_entry() {
+        let mut interner = Interner::new();
+        let one = interner.label_set(&mut vec![("a", "1\0x")]);
+        assert!(Arc::ptr_eq(&one, &interner.label_set(&mut vec![("a", "1\u{1}y")])));
+        assert_eq!(one.get("a"), Some("1"));
+    }
+
+    #[test]
+    fn conventional_claims_are_shared_by_a_set() {
+        let mut interner = Interner::new();
+        let zero = interner.claims("db-0", &mut vec![("log", "log-db-0"), ("data", "data-db-0")]).unwrap();
+        let one = interner.claims("db-1", &mut vec![("data", "data-db-1"), ("log", "log-db-1")]).unwrap();
+        assert!(Arc::ptr_eq(&zero, &one));
+        let other = interner.claims("db-01", &mut vec![("data", "data-db-1")]).unwrap();
+        assert_eq!(*other, [Claim::Literal { volume: "data".into(), claim: "data-db-1".into() }]);
+        assert_eq!(interner.claims("db-2", &mut vec![]), None);
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Labels(u16),
+        Owner(u16),
+        Claims(u16),
+        Drop(u16),
+        DropAll,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            20 => any::<u16>().prop_map(Step::Labels),
+            5 => any::<u16>().prop_map(Step::Owner),
+            5 => any::<u16>().prop_map(Step::Claims),
+            15 => any::<u16>().prop_map(Step::Drop),
+            1 => Just(Step::DropAll),
+        ];
+        proptest::collection::vec(step, 0..1000)
+    }
+
+    /// Distinct entries that are still held, and what they hold in turn.
+    fn live(held: &[(Arc<LabelSet>, Arc<OwnerRef>, Option<Arc<[Claim]>>)]) -> usize {
+        let mut seen = std::collections::HashSet::new();
+        for (labels, owner, claims) in held {
+            seen.insert(Arc::as_ptr(labels).cast::<u8>());
+            seen.insert(Arc::as_ptr(labels.keys()).cast::<u8>());
+            seen.extend(labels.keys().iter().map(|key| Arc::as_ptr(key).cast::<u8>()));
+            seen.insert(Arc::as_ptr(owner).cast::<u8>());
+            seen.extend(claims.iter().map(|claims| Arc::as_ptr(claims).cast::<u8>()));
+            seen.extend(claims.iter().flat_map(|claims| claims.iter()).map(|claim| match claim {
+                Claim::Conventional(volume) | Claim::Literal { volume, .. } => Arc::as_ptr(volume).cast::<u8>(),
+            }));
+        }
+        seen.len()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn what_nobody_holds_is_forgotten(steps in steps()) {
+            let bound = |live: usize| live + live / 4 + SMALL + 8;
+            let mut interner = Interner::new();
+            let (mut held, mut most) = (Vec::new(), 0);
+            for step in steps {
+                let (labels, owner, claims) = match step {
+                    Step::Labels(n) => (n, 0, 0),
+                    Step::Owner(n) => (0, n, 0),
+                    Step::Claims(n) => (0, 0, n),
+                    Step::Drop(n) => {
+                        if !held.is_empty() {
+                            held.swap_remove(usize::from(n) % held.len());
+                        }
+                        continue;
+                    }
+                    Step::DropAll => {
+                        held.clear();
+                        continue;
+                    }
+                };
+                let (key, value, claim) = (format!("key-{}", labels % 500), labels.to_string(), format!("claim-{claims}"));
+                held.push((
+                    interner.label_set(&mut vec![(key.as_str(), value.as_str())]),
+                    interner.owner(OwnerKind::ReplicaSet, "web", Uid(owner.into())),
+                    interner.claims("pod", &mut vec![(claim.as_str(), claim.as_str())]),
+                ));
+                most = most.max(live(&held));
+                prop_assert!(interner.interned().total() <= bound(most));
+            }
+            // Sweeps come with new entries: after enough of them there is no trace of the past.
+            for n in 0..2 * interner.interned().total() + 2 * SMALL {
+                interner.string(&n.to_string());
+            }
+            prop_assert!(interner.interned().total() <= bound(live(&held)), "{:?} for {}", interner.interned(), live(&held));
+            drop(held);
+            for n in 0..2 * interner.interned().total() + 2 * SMALL {
+                interner.string(&n.to_string());
+            }
+            prop_assert!(interner.interned().total() <= bound(0));
+            prop_assert!(interner.label_sets.0.allocation_size() + interner.owners.0.allocation_size() == 0);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! From a view to the next thing to do, and to the end of the sync (upstream `pkg/controller/replicaset/replica_set.go`
+//! `syncReplicaSet` and `manageReplicas`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::plan::{
+    Action, ApiError, Conclusion, Create, Decision, Delete, Expect, Mode, NewObject, OnError, Outcomes, PODS, Plan, Question, Rule, Stage,
+    Step, SyncError,
+};
+use model::rank::sort_for_deletion;
+use model::template::pod_from_template;
+use model::labels::Labels;
+use model::{OwnerRef, Pod, ReplicaSet, Time};
+
+use crate::availability::next_availability_check;
+use crate::view::{Managed, View};
+use crate::{claim, status};
+
+/// No sync creates or deletes more pods than this (upstream `BurstReplicas`).
+pub const BURST_REPLICAS: usize = 500;
+
+/// The next round of the sync.
+pub fn decide(view: &View, now: Time) -> Decision {
+    let Ok(selector) = &view.set.spec.selector else { return Decision::Conclude };
+    let Some(claimed) = &view.progress.claimed else {
+        let steps = claim::claims(view, selector);
+        if view.progress.may_adopt.is_none() && steps.iter().any(claim::is_adoption) {
+            return Decision::Ask(Question::MayAdopt(view.set.reference()));
+        }
+        return Decision::Act(claim::plan(view, steps));
+    };
+    let may_manage = view.expectations_satisfied && view.set.deletion.is_none();
+    if view.progress.managed.is_some() || claimed.error.is_some() || !may_manage {
+        return Decision::Conclude;
+    }
+    manage_replicas(view, &claimed.active, now)
+}
+
+/// Upstream `manageReplicas`: too few are created by slow start, too many are deleted all at once.
+fn manage_replicas(view: &View, active: &[Arc<Pod>], now: Time) -> Decision {
+    let wanted = usize::try_from(view.set.spec.replicas).unwrap_or(0);
+    if active.len() < wanted {
+        return create(view, (wanted - active.len()).min(BURST_REPLICAS));
+    }
+    if active.len() == wanted {
+        return Decision::Conclude;
+    }
+    let excess = (active.len() - wanted).min(BURST_REPLICAS);
+    let mut doomed = active.to_vec();
+    if excess < active.len() {
+        let Some(related) = &view.progress.related else {
+            return Decision::Ask(Question::RelatedPods(view.set.reference()));
+        };
+        doomed = sort_for_deletion(active, related, view.gates.pod_deletion_cost, now);
+        doomed.truncate(excess);
+    }
+    let steps = doomed.iter().map(|pod| Step {
+        action: Action::Delete(Delete { target: claim::pod_ref(pod), at_version: true }),
+        reason: Rule::TooManyReplicas,
+    });
+    one_stage(steps.collect(), Mode::AllAtOnce, OnError::GoOn, Expect::Deletions)
+}
+
+fn create(view: &View, count: usize) -> Decision {
+    let owner = view.set.as_owner();
+    // `conclude` says why.
+    let Ok(body) = new_pod(&view.set, &owner) else { return Decision::Conclude };
+    let body = Arc::new(body);
+    let step = || Step {
+        action: Action::Create(Create {
+            resource: &PODS,
+            namespace: view.set.key.namespace.clone(),
+            owner: owner.clone(),
+            body: body.clone(),
+        }),
+        reason: Rule::TooFewReplicas,
+    };
+    one_stage((0..count).map(|_| step()).collect(), Mode::SlowStart, OnError::SkipRest, Expect::Creations)
+}
+
+/// The pods' body, or why there can be none; the API server lets no such template through.
+fn new_pod(set: &ReplicaSet, owner: &OwnerRef) -> Result<NewObject, ApiError> {
+    let refuse = |message: String| ApiError { message, ..ApiError::default() };
+    if set.spec.template_labels.is_empty() {
+        return Err(refuse("unable to create pods, no labels".to_owned()));
+    }
+    pod_from_template(&set.spec.template, owner).map_err(|error| refuse(format!("unable to create pods, spec.template: {error}")))
+}
+
+fn one_stage(steps: Vec<Step>, mode: Mode, on_error: OnError, expect: Expect) -> Decision {
+    Decision::Act(Plan { stages: vec![Stage { steps, mode, on_error, expect }] })
+}
+
+/// What the sync comes to: the status from the pods as they were before the replicas were managed, and when to look again.
+pub fn conclude(view: &View, now: Time) -> Conclusion {
+    let set = &view.set;
+    let claimed = match (&set.spec.selector, &view.progress.claimed) {
+        (Ok(_), Some(claimed)) if claimed.error.is_none() => claimed,
+        // A selector that cannot be parsed ends the sync without an error: no retry would mend it.
+        (Err(_), _) => return Conclusion::default(),
+        _ => return Conclusion { error: view.claim_error(), ..Conclusion::default() },
+    };
+    let managed = view.progress.managed.as_ref();
+    let unmade = unmade_template(view, claimed.active.len());
+    let failure = managed.and_then(|managed| managed.error.as_ref()).or(unmade.as_ref());
+    let new = status::calculate(view, &claimed.active, failure, now);
+    let requeue_after = (set.spec.min_ready_seconds > 0 && new.ready_replicas != new.available_replicas).then(|| {
+        let fallback = Duration::from_secs(u64::try_from(set.spec.min_ready_seconds).unwrap_or(0));
+        next_availability_check(&claimed.active, set.spec.min_ready_seconds, now).unwrap_or(fallback)
+    });
+    let conflicts = managed.map_or(0, |managed| managed.conflicts);
+    let error = match failure {
+        Some(error) => Some(SyncError(error.to_string())),
+        None if conflicts > 0 => Some(SyncError(format!("{conflicts} pods changed before they could be deleted"))),
+        None => None,
+    };
+    Conclusion { status: status::update(set, new), requeue_after, error }
+}
+
+/// Why pods that are wanted were not even asked for.
+fn unmade_template(view: &View, active: usize) -> Option<ApiError> {
+    let wanted = view.expectations_satisfied && view.set.deletion.is_none() && (active as i64) < i64::from(view.set.spec.replicas);
+    if wanted { new_pod(&view.set, &view.set.as_owner()).err() } else { None }
+}
+
+// === impl Managed ===
+
+impl Managed {
+    /// What counts as a failure, and what does not: a pod already gone, a pod that changed under a delete (rule 6), a create in a namespace that is being deleted.
+    pub(crate) fn from_outcomes(plan: &Plan, outcomes: &Outcomes) -> Self {
+        let mut managed = Self::default();
+        let stages = plan.stages.iter().zip(&outcomes.0);
+        for (step, outcome) in stages.flat_map(|(stage, outcomes)| stage.steps.iter().zip(outcomes)) {
+            let Some(error) = outcome.error() else { continue };
+            match &step.action {
+                Action::Create(_) if error.namespace_terminating => {}
+                Action::Delete(_) if error.is_not_found() => {}
+                Action::Delete(_) if error.is_conflict() => managed.conflicts += 1,
+                Action::Create(_) | Action::Own(_) => managed.fail(error.clone()),
+                Action::Delete(_) => {
+                    let message = format!("unable to delete pods: {error}");
+                    managed.fail(ApiError { message, ..error.clone() });
+                }
+            }
+        }
+        managed
+    }
+
+    fn fail(&mut self, error: ApiError) {
+        self.error.get_or_insert(error);
+    }
+}

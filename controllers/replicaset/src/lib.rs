@@ -1,0 +1,15 @@
+//! The ReplicaSet controller's decisions (upstream `pkg/controller/replicaset`).
+//!
+//! Pure: [`decide`] and [`conclude`] read a [`View`] and return plain data; [`View::absorb`] and [`View::answer`] take what
+//! became of it. The same view and time always give the same plan.
+
+mod availability;
+mod claim;
+mod decide;
+mod events;
+mod status;
+mod view;
+
+pub use decide::{BURST_REPLICAS, conclude, decide};
+pub use events::event;
+pub use view::{Gates, View};

@@ -1,0 +1,81 @@
+//! One ReplicaSet and its pods as one sync sees them, with what the sync has done so far laid over them.
+
+use std::sync::Arc;
+
+use model::plan::{Answer, ApiError, Outcomes, Plan, SyncError};
+use model::{Pod, ReplicaSet};
+
+use crate::claim::{self, Claimed};
+
+/// Feature gates the decisions depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gates {
+    /// `PodDeletionCost`: the annotation ranks pods for deletion.
+    pub pod_deletion_cost: bool,
+    /// `DeploymentReplicaSetTerminatingReplicas`: the status counts terminating pods.
+    pub terminating_replicas: bool,
+}
+
+/// What a sync decides from. Expectations are read before the pods, so that a pod that arrives in between is never counted twice.
+#[derive(Debug)]
+pub struct View {
+    /// The ReplicaSet.
+    pub set: Arc<ReplicaSet>,
+    /// The pods it controls and the namespace's orphans.
+    pub pods: Vec<Arc<Pod>>,
+    /// Whether every write of earlier syncs has been seen.
+    pub expectations_satisfied: bool,
+    /// Feature gates.
+    pub gates: Gates,
+    pub(crate) progress: Progress,
+}
+
+/// How far this sync has come.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    pub(crate) may_adopt: Option<Result<(), String>>,
+    pub(crate) related: Option<Vec<Arc<Pod>>>,
+    pub(crate) claimed: Option<Claimed>,
+    pub(crate) managed: Option<Managed>,
+}
+
+/// What became of the creates or deletes.
+#[derive(Debug, Default)]
+pub(crate) struct Managed {
+    /// The first failure: it becomes the condition and the sync's error.
+    pub(crate) error: Option<ApiError>,
+    /// Deletes that met a newer pod: no failure, but to be decided again.
+    pub(crate) conflicts: usize,
+}
+
+// === impl View ===
+
+impl View {
+    /// A view of which nothing has been done yet.
+    pub fn new(set: Arc<ReplicaSet>, pods: Vec<Arc<Pod>>, expectations_satisfied: bool, gates: Gates) -> Self {
+        Self { set, pods, expectations_satisfied, gates, progress: Progress::default() }
+    }
+
+    /// Takes the answer to the question that [`crate::decide`] asked.
+    pub fn answer(&mut self, answer: Answer) {
+        match answer {
+            Answer::Owner { uid, deleting } => self.progress.may_adopt = Some(claim::may_adopt(&self.set, uid, deleting)),
+            Answer::Failed(error) => self.progress.may_adopt = Some(Err(format!("can't recheck DeletionTimestamp: {error}"))),
+            Answer::RelatedPods(pods) => self.progress.related = Some(pods),
+        }
+    }
+
+    /// Takes what became of the plan that [`crate::decide`] handed out last.
+    pub fn absorb(&mut self, plan: &Plan, outcomes: &Outcomes) {
+        if self.progress.claimed.is_none() {
+            self.progress.claimed = Some(claim::claimed(self, plan, outcomes));
+        } else {
+            self.progress.managed = Some(Managed::from_outcomes(plan, outcomes));
+        }
+    }
+
+    /// The error that keeps this sync from going on to the replicas, if the claims failed.
+    pub(crate) fn claim_error(&self) -> Option<SyncError> {
+        self.progress.claimed.as_ref().and_then(|claimed| claimed.error.clone())
+    }
+}

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Writes the go.mod of one Kubernetes release: k8s.io/kubernetes with its staging modules, and etcd as that release pins it.
+# Usage: pin.sh 1.37.2      (then commit versions/1.37.2.mod and versions/1.37.2.sum)
+set -euo pipefail
+cd "$(dirname "$0")"
+version=${1:?usage: pin.sh VERSION, e.g. 1.37.2}
+staging="v0.${version#1.}"
+upstream=$(GOFLAGS=-mod=mod go mod download -json "k8s.io/kubernetes@v$version" | sed -n 's/.*"GoMod": "\(.*\)",.*/\1/p')
+etcd=$(sed -n 's#^\tgo.etcd.io/etcd/client/v3 \(v[0-9.]*\).*#\1#p' "$upstream")
+go=$(sed -n 's/^go \(.*\)/\1/p' "$upstream")
+godebug=$(sed -n 's/^godebug \(.*\)/\1/p' "$upstream")
+mkdir -p versions
+{
+  echo "module controlplane"
+  echo
+  echo "go $go"
+  [ -z "$godebug" ] || { echo; echo "godebug $godebug"; }
+  echo
+  echo "require ("
+  printf '\tk8s.io/kubernetes v%s\n' "$version"
+  printf '\tgo.etcd.io/etcd/server/v3 %s\n' "$etcd"
+  echo ")"
+  echo
+  echo "replace ("
+  sed -n 's#^\t\(k8s.io/[a-z-]*\) v0\.0\.0\( .*\)\{0,1\}$#\1#p' "$upstream" | sort -u | while read -r module; do
+    printf '\t%s => %s %s\n' "$module" "$module" "$staging"
+  done
+  echo ")"
+} > "versions/$version.mod"
+: > "versions/$version.sum"
+GOFLAGS=-mod=mod go mod tidy -modfile="versions/$version.mod"

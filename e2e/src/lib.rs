@@ -1,0 +1,20 @@
+//! Real Kubernetes control planes for tests, and the programs under test that run against them.
+//!
+//! - [`controlplane`] starts etcd, API servers, kube-controller-manager and kube-scheduler on loopback, built from Go modules.
+//! - [`process`] runs `workloads-controller-manager` as a child process.
+//! - [`wait`] holds the only way a test waits here: for a condition, with a deadline, and with what was last seen in the error.
+//! - [`upstream`] runs Kubernetes' own integration tests against a controller in another process.
+//!
+//! No child process outlives the value that owns it, nor the test process, however that one ends (see [`child`]).
+
+pub mod child;
+pub mod controlplane;
+pub mod endpoint;
+pub mod ports;
+pub mod process;
+pub mod server;
+pub mod upstream;
+pub mod wait;
+
+pub use controlplane::ControlPlane;
+pub use server::Server;

@@ -1,0 +1,245 @@
+//! The command line: kube-controller-manager's flag names and defaults.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser;
+
+use crate::gates::FeatureGates;
+
+/// Runs Kubernetes' workload controllers in place of kube-controller-manager's.
+#[derive(Parser, Clone, Debug)]
+#[command(name = "workloads-controller-manager", version, max_term_width = 120)]
+pub struct Options {
+    /// Kubeconfig with the API server's address and credentials. Default: the pod's service account.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Address of the API server; overrides the one in the kubeconfig.
+    #[arg(long, value_name = "URL")]
+    pub master: Option<String>,
+
+    /// Controllers to run: '*' is all of them, 'name' turns one on, '-name' off; the first that matches wins.
+    #[arg(long, value_name = "LIST", default_value = "*", value_delimiter = ',', allow_hyphen_values = true)]
+    pub controllers: Vec<String>,
+
+    /// Take part in leader election. Not available yet: false is the only value that can be served.
+    #[arg(long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub leader_elect: bool,
+
+    /// Feature gates, as Name=true or Name=false, separated by commas.
+    #[arg(long, value_name = "GATES", default_value = "")]
+    pub feature_gates: FeatureGates,
+
+    /// Requests a second that each controller may make.
+    #[arg(long, value_name = "QPS", default_value_t = 20.0, value_parser = positive)]
+    pub kube_api_qps: f32,
+
+    /// Requests that each controller may make at once before the rate counts.
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
+    pub kube_api_burst: u32,
+
+    /// Deployments synced at the same time.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    pub concurrent_deployment_syncs: u16,
+
+    /// ReplicaSets synced at the same time.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    pub concurrent_replicaset_syncs: u16,
+
+    /// StatefulSets synced at the same time.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    pub concurrent_statefulset_syncs: u16,
+
+    /// Every object is looked at again after a random time between this and twice this; a Go duration.
+    #[arg(long, value_name = "DURATION", default_value = "12h", value_parser = go_duration)]
+    pub min_resync_period: Duration,
+
+    /// How long the controllers may take to finish what is in flight when stopping; 0 is no limit; a Go duration.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = go_duration)]
+    pub controller_shutdown_timeout: Duration,
+
+    /// Address to serve /healthz and /metrics on. Loopback only, since there is no TLS and no authentication yet.
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1", value_parser = loopback)]
+    pub bind_address: IpAddr,
+
+    /// Port to serve /healthz and /metrics on, unencrypted; 0 serves nothing.
+    #[arg(long, value_name = "PORT", default_value_t = 10252)]
+    pub port: u16,
+
+    /// Log lines: text or json.
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = ["text", "json"])]
+    pub logging_format: String,
+
+    /// Verbosity, as in klog: 2 adds syncs, 4 requests, 6 and above everything.
+    #[arg(short = 'v', value_name = "LEVEL", default_value_t = 0)]
+    pub verbosity: u8,
+}
+
+/// The controllers this program knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ControllerName {
+    /// `replicaset-controller`.
+    ReplicaSet,
+}
+
+/// A controller as `--controllers` names it: upstream's name, and the older alias.
+const CONTROLLERS: &[(ControllerName, &str, &str)] = &[(ControllerName::ReplicaSet, "replicaset-controller", "replicaset")];
+
+/// Upstream's controllers that this program is going to run and does not yet.
+const NOT_YET: &[&str] = &["deployment-controller", "deployment", "statefulset-controller", "statefulset"];
+
+// === impl Options ===
+
+impl Options {
+    /// Which controllers to run.
+    ///
+    /// # Errors
+    /// A name that nobody knows, a controller that cannot run yet, or none at all.
+    pub fn enabled_controllers(&self) -> Result<Vec<ControllerName>, String> {
+        for item in &self.controllers {
+            let name = item.strip_prefix('-').unwrap_or(item);
+            let known = name == "*" || CONTROLLERS.iter().any(|(_, full, alias)| name == *full || name == *alias);
+            let later = NOT_YET.contains(&name);
+            if later && !item.starts_with('-') {
+                return Err(format!("--controllers: {name} is not available yet"));
+            }
+            if !known && !later {
+                let names: Vec<_> = CONTROLLERS.iter().map(|(_, full, _)| *full).collect();
+                return Err(format!("--controllers: {name:?} is not in the list of known controllers: {}", names.join(", ")));
+            }
+        }
+        let enabled: Vec<_> = CONTROLLERS.iter().filter(|(_, full, alias)| self.is_enabled(full, alias)).map(|(id, ..)| *id).collect();
+        if enabled.is_empty() {
+            return Err("--controllers: no controller is left to run".to_owned());
+        }
+        Ok(enabled)
+    }
+
+    /// Upstream `k8s.io/controller-manager/app` `IsControllerEnabled`: the first entry that names it wins, then the star.
+    fn is_enabled(&self, full: &str, alias: &str) -> bool {
+        for item in &self.controllers {
+            if item == full || item == alias {
+                return true;
+            }
+            if let Some(off) = item.strip_prefix('-')
+                && (off == full || off == alias)
+            {
+                return false;
+            }
+        }
+        self.controllers.iter().any(|item| item == "*")
+    }
+
+    /// What no parser of a single flag can see.
+    ///
+    /// # Errors
+    /// A sentence that names the flag.
+    pub fn validate(&self) -> Result<(), String> {
+        if self.leader_elect {
+            return Err("--leader-elect: leader election is not available yet; run one replica with --leader-elect=false".to_owned());
+        }
+        self.enabled_controllers().map(|_| ())
+    }
+}
+
+fn positive(text: &str) -> Result<f32, String> {
+    match text.parse::<f32>() {
+        Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
+        Ok(_) => Err("must be greater than zero".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn loopback(text: &str) -> Result<IpAddr, String> {
+    let address: IpAddr = text.parse().map_err(|_| "not an IP address".to_owned())?;
+    if address.is_loopback() { Ok(address) } else { Err("only a loopback address can be served without TLS and authentication".to_owned()) }
+}
+
+/// Go's `time.ParseDuration` for durations that are not negative: `1h30m`, `1.5s`, `0`.
+fn go_duration(text: &str) -> Result<Duration, String> {
+    const UNITS: &[(&str, f64)] = &[("ms", 1e-3), ("us", 1e-6), ("µs", 1e-6), ("ns", 1e-9), ("h", 3600.0), ("m", 60.0), ("s", 1.0)];
+    let wrong = || format!("{text:?} is not a duration such as 30s, 5m or 1h30m");
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let mut rest = text;
+    let mut seconds = 0.0;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
+        let (number, tail) = rest.split_at(digits);
+        let (unit, factor) = UNITS.iter().find(|(unit, _)| tail.starts_with(unit)).ok_or_else(wrong)?;
+        seconds += number.parse::<f64>().map_err(|_| wrong())? * factor;
+        rest = tail.get(unit.len()..).unwrap_or_default();
+    }
+    if text.is_empty() {
+        return Err(wrong());
+    }
+    Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Options, String> {
+        let all = ["workloads-controller-manager", "--leader-elect=false"].iter().chain(arguments);
+        let options = Options::try_parse_from(all).map_err(|error| error.to_string())?;
+        options.validate().map(|()| options)
+    }
+
+    #[test]
+    fn the_first_entry_that_names_a_controller_wins() {
+        for (list, on) in [
+            ("*", true),
+            ("replicaset-controller", true),
+            ("replicaset", true),
+            ("*,-replicaset-controller,replicaset", false),
+            ("replicaset,-replicaset-controller", true),
+            ("-deployment-controller,*", true),
+        ] {
+            let got = parse(&["--controllers", list]);
+            assert_eq!(got.is_ok(), on, "{list}: {got:?}");
+        }
+    }
+
+    #[test]
+    fn bad_flags_are_named() {
+        for (arguments, names) in [
+            (&["--controllers", "nonsense"][..], "nonsense"),
+            (&["--controllers", "deployment"], "deployment is not available yet"),
+            (&["--controllers", "-replicaset"], "no controller is left"),
+            (&["--leader-elect=true"], "--leader-elect=false"),
+            (&["--kube-api-qps", "0"], "--kube-api-qps"),
+            (&["--concurrent-replicaset-syncs", "0"], "--concurrent-replicaset-syncs"),
+            (&["--min-resync-period", "12"], "--min-resync-period"),
+            (&["--bind-address", "0.0.0.0"], "loopback"),
+            (&["--feature-gates", "Nope=true"], "Nope"),
+        ] {
+            let mut all = vec!["wcm", "--leader-elect=false"];
+            if arguments == ["--leader-elect=true"] {
+                all.pop();
+            }
+            all.extend(arguments);
+            let error = Options::try_parse_from(all).map_err(|error| error.to_string()).and_then(|options| options.validate()).unwrap_err();
+            assert!(error.contains(names), "{error} should contain {names}");
+        }
+    }
+
+    #[test]
+    fn leader_election_is_on_unless_turned_off_as_upstream() {
+        let options = Options::try_parse_from(["wcm"]).unwrap();
+        assert!(options.validate().unwrap_err().contains("--leader-elect=false"));
+    }
+
+    #[test]
+    fn durations_read_as_gos() {
+        for (text, want) in [("12h", 43200.0), ("1h30m", 5400.0), ("1.5s", 1.5), ("250ms", 0.25), ("0", 0.0), ("2m0s", 120.0)] {
+            assert_eq!(go_duration(text).unwrap(), Duration::from_secs_f64(want), "{text}");
+        }
+        for text in ["", "5", "h", "-5s", "5 s", "1.2.3s", "5x"] {
+            assert!(go_duration(text).is_err(), "{text}");
+        }
+    }
+}
