@@ -23,13 +23,13 @@ const GATES: &[Gate] = &[
 
 /// The gates in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FeatureGates(BTreeMap<&'static str, bool>);
+pub(crate) struct FeatureGates(BTreeMap<&'static str, bool>);
 
 // === impl FeatureGates ===
 
 impl FeatureGates {
     /// Whether a gate is on.
-    pub fn enabled(&self, name: &str) -> bool {
+    pub(crate) fn enabled(&self, name: &str) -> bool {
         let default = || GATES.iter().any(|gate| gate.name == name && gate.default);
         self.0.get(name).copied().unwrap_or_else(default)
     }

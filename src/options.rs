@@ -11,75 +11,75 @@ use crate::gates::FeatureGates;
 /// Runs Kubernetes' workload controllers in place of kube-controller-manager's.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "workloads-controller-manager", version, max_term_width = 120)]
-pub struct Options {
+pub(crate) struct Options {
     /// Kubeconfig with the API server's address and credentials. Default: the pod's service account.
     #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
+    pub(crate) kubeconfig: Option<PathBuf>,
 
     /// Address of the API server; overrides the one in the kubeconfig.
     #[arg(long, value_name = "URL")]
-    pub master: Option<String>,
+    pub(crate) master: Option<String>,
 
     /// Controllers to run: '*' is all of them, 'name' turns one on, '-name' off; the first that matches wins.
     #[arg(long, value_name = "LIST", default_value = "*", value_delimiter = ',', allow_hyphen_values = true)]
-    pub controllers: Vec<String>,
+    pub(crate) controllers: Vec<String>,
 
     /// Take part in leader election. Not available yet: false is the only value that can be served.
     #[arg(long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
-    pub leader_elect: bool,
+    pub(crate) leader_elect: bool,
 
     /// Feature gates, as Name=true or Name=false, separated by commas.
     #[arg(long, value_name = "GATES", default_value = "")]
-    pub feature_gates: FeatureGates,
+    pub(crate) feature_gates: FeatureGates,
 
     /// Requests a second that each controller may make.
     #[arg(long, value_name = "QPS", default_value_t = 20.0, value_parser = positive)]
-    pub kube_api_qps: f32,
+    pub(crate) kube_api_qps: f32,
 
     /// Requests that each controller may make at once before the rate counts.
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
-    pub kube_api_burst: u32,
+    pub(crate) kube_api_burst: u32,
 
     /// Deployments synced at the same time.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
-    pub concurrent_deployment_syncs: u16,
+    pub(crate) concurrent_deployment_syncs: u16,
 
     /// ReplicaSets synced at the same time.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
-    pub concurrent_replicaset_syncs: u16,
+    pub(crate) concurrent_replicaset_syncs: u16,
 
     /// StatefulSets synced at the same time.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
-    pub concurrent_statefulset_syncs: u16,
+    pub(crate) concurrent_statefulset_syncs: u16,
 
     /// Every object is looked at again after a random time between this and twice this; a Go duration.
     #[arg(long, value_name = "DURATION", default_value = "12h", value_parser = go_duration)]
-    pub min_resync_period: Duration,
+    pub(crate) min_resync_period: Duration,
 
     /// How long the controllers may take to finish what is in flight when stopping; 0 is no limit; a Go duration.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = go_duration)]
-    pub controller_shutdown_timeout: Duration,
+    pub(crate) controller_shutdown_timeout: Duration,
 
     /// Address to serve /healthz and /metrics on. Loopback only, since there is no TLS and no authentication yet.
     #[arg(long, value_name = "IP", default_value = "127.0.0.1", value_parser = loopback)]
-    pub bind_address: IpAddr,
+    pub(crate) bind_address: IpAddr,
 
     /// Port to serve /healthz and /metrics on, unencrypted; 0 serves nothing.
     #[arg(long, value_name = "PORT", default_value_t = 10252)]
-    pub port: u16,
+    pub(crate) port: u16,
 
     /// Log lines: text or json.
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = ["text", "json"])]
-    pub logging_format: String,
+    pub(crate) logging_format: String,
 
     /// Verbosity, as in klog: 2 adds syncs, 4 requests, 6 and above everything.
     #[arg(short = 'v', value_name = "LEVEL", default_value_t = 0)]
-    pub verbosity: u8,
+    pub(crate) verbosity: u8,
 }
 
 /// The controllers this program knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ControllerName {
+pub(crate) enum ControllerName {
     /// `replicaset-controller`.
     ReplicaSet,
 }
@@ -97,7 +97,7 @@ impl Options {
     ///
     /// # Errors
     /// A name that nobody knows, a controller that cannot run yet, or none at all.
-    pub fn enabled_controllers(&self) -> Result<Vec<ControllerName>, String> {
+    pub(crate) fn enabled_controllers(&self) -> Result<Vec<ControllerName>, String> {
         for item in &self.controllers {
             let name = item.strip_prefix('-').unwrap_or(item);
             let known = name == "*" || CONTROLLERS.iter().any(|(_, full, alias)| name == *full || name == *alias);
@@ -136,7 +136,7 @@ impl Options {
     ///
     /// # Errors
     /// A sentence that names the flag.
-    pub fn validate(&self) -> Result<(), String> {
+    pub(crate) fn validate(&self) -> Result<(), String> {
         if self.leader_elect {
             return Err("--leader-elect: leader election is not available yet; run one replica with --leader-elect=false".to_owned());
         }

@@ -14,7 +14,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use crate::wait;
 
@@ -91,9 +91,14 @@ impl Child {
         kill_process(pid, signal).with_context(|| format!("send {signal:?} to {}", self.name))
     }
 
-    /// Stops the process in its tracks (SIGSTOP), as a suspended machine would.
+    /// Stops the process in its tracks (SIGSTOP), as a suspended machine would; none of its threads runs when this returns.
     pub fn freeze(&mut self) -> Result<()> {
-        self.signal(Signal::STOP)
+        self.ensure_running()?;
+        self.signal(Signal::STOP)?;
+        // The kernel reports the stop once the last thread has stopped. An end instead is left for `exited` to find.
+        let stop = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(Pid::from_child(&self.process)), stop).with_context(|| format!("wait for {} to freeze", self.name))?;
+        self.ensure_running()
     }
 
     /// Lets a frozen process run on (SIGCONT).

@@ -124,7 +124,7 @@ impl Launch {
             command.arg(format!("--feature-gates={}", gates(&self.feature_gates)));
         }
         command.arg(format!("--leader-elect={}", self.leader_elect));
-        command.arg("--bind-address=127.0.0.1").arg(format!("--secure-port={port}"));
+        command.arg("--bind-address=127.0.0.1").arg(format!("--port={port}"));
         command.args(&self.flags).envs(self.environment.iter().map(|(key, value)| (key, value)));
         command
     }
@@ -154,7 +154,7 @@ mod tests {
         let command = launch.command(Path::new("p"), 1);
         let args: Vec<_> = command.get_args().map(|arg| arg.to_str().unwrap()).collect();
         let expected = "--kubeconfig /k --controllers=a,b --feature-gates=G=false --leader-elect=false --bind-address=127.0.0.1 \
-                        --secure-port=1 --kube-api-qps=5 --kube-api-burst=6 --v=2";
+                        --port=1 --kube-api-qps=5 --kube-api-burst=6 --v=2";
         assert_eq!(args.join(" "), expected);
     }
 }

@@ -101,6 +101,23 @@ async fn two_api_servers_share_one_etcd_and_restart() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_restored_backup_takes_the_cluster_back() -> Result<()> {
+    let mut control_plane = ControlPlane::builder().start().await?;
+    let before = control_plane.namespace("before").await?;
+    let backup = control_plane.back_up_etcd().await?;
+    let after = control_plane.namespace("after").await?;
+    let namespaces: Api<Namespace> = Api::all(control_plane.admin().clone());
+    let version =
+        async || anyhow::Ok(namespaces.list(&ListParams::default()).await?.metadata.resource_version.context("none")?.parse::<u64>()?);
+    let later = version().await?;
+    control_plane.restore_etcd(&backup).await?;
+    assert!(namespaces.get_opt(&before).await?.is_some());
+    assert!(namespaces.get_opt(&after).await?.is_none());
+    assert!(version().await? < later + 100, "the restart itself writes a little");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_failed_start_shows_the_log() {
     let error = ControlPlane::builder().api_server_flag("--no-such-flag").start().await.unwrap_err();
     let text = format!("{error:#}");

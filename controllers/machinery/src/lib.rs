@@ -1,1 +1,12 @@
 //! machinery
+pub mod client;
+pub mod clock;
+pub mod error;
+pub mod events;
+pub mod expectations;
+pub mod queue;
+pub mod source;
+pub mod store;
+pub mod executor;
+pub mod sync;
+mod token_bucket;

@@ -89,7 +89,10 @@ impl Interner {
         sort_pairs(pairs);
         let labels = pairs.iter().map(|(key, value)| (*key, storable(value)));
         let hash = self.hash(|state| hash_pairs(labels.clone(), state));
-        if let Some(found) = self.label_sets.find(hash, |have| have.len() == labels.len() && have.iter().zip(labels.clone()).all(|(one, other)| one == other)) {
+        if let Some(found) = self
+            .label_sets
+            .find(hash, |have| have.len() == labels.len() && have.iter().zip(labels.clone()).all(|(one, other)| one == other))
+        {
             return found;
         }
         self.sweep_if_due();
@@ -117,7 +120,10 @@ impl Interner {
         }
         let parts = mounts.iter().map(|(volume, claim)| (*volume, (!is_conventional(volume, claim, pod)).then_some(*claim)));
         let hash = self.hash(|state| hash_claims(parts.clone(), state));
-        if let Some(found) = self.claims.find(hash, |have| have.len() == parts.len() && have.iter().zip(parts.clone()).all(|(one, other)| one.parts() == other)) {
+        if let Some(found) = self
+            .claims
+            .find(hash, |have| have.len() == parts.len() && have.iter().zip(parts.clone()).all(|(one, other)| one.parts() == other))
+        {
             return Some(found);
         }
         self.sweep_if_due();
@@ -255,7 +261,7 @@ impl Claim {
     }
 }
 
-/// Whether the claim is named as the StatefulSet controller names it (upstream `pkg/controller/statefulset/stateful_set_utils.go`
+/// Whether the claim is named as the `StatefulSet` controller names it (upstream `pkg/controller/statefulset/stateful_set_utils.go`
 /// `getPersistentVolumeClaimName`).
 fn is_conventional(volume: &str, claim: &str, pod: &str) -> bool {
     claim.strip_prefix(volume).and_then(|rest| rest.strip_prefix('-')) == Some(pod)
@@ -342,8 +348,10 @@ mod tests {
         proptest::collection::vec(step, 0..1000)
     }
 
+    type Held = (Arc<LabelSet>, Arc<OwnerRef>, Option<Arc<[Claim]>>);
+
     /// Distinct entries that are still held, and what they hold in turn.
-    fn live(held: &[(Arc<LabelSet>, Arc<OwnerRef>, Option<Arc<[Claim]>>)]) -> usize {
+    fn live(held: &[Held]) -> usize {
         let mut seen = std::collections::HashSet::new();
         for (labels, owner, claims) in held {
             seen.insert(Arc::as_ptr(labels).cast::<u8>());

@@ -50,9 +50,10 @@ impl LabelSet {
         debug_assert!(keys.is_sorted_by(|one, next| one < next), "keys must be in strictly ascending order");
         debug_assert_eq!(values.clone().count(), keys.len(), "one value for each key");
         let mut encoded = String::with_capacity(values.clone().map(|value| value.len() + 1).sum());
-        for (at, value) in values.clone().enumerate() {
+        let all = values.clone();
+        for (at, value) in values.enumerate() {
             // Two characters stand for a repeated value: nothing is won with shorter ones.
-            let earlier = if value.len() > 2 { values.clone().take(at.min(REPEATABLE)).position(|other| other == value) } else { None };
+            let earlier = if value.len() > 2 { all.clone().take(at.min(REPEATABLE)).position(|other| other == value) } else { None };
             if let Some(position) = earlier {
                 encoded.push(REPEAT);
                 encoded.push(char::from(FIRST + position as u8));
@@ -119,7 +120,8 @@ mod tests {
     #[test]
     fn repeated_values_are_spelled_once() {
         let job = "nightly-29384720";
-        let set: LabelSet = [("a", "batch"), ("b", job), ("c", "batch"), ("d", job), ("e", job), ("f", "no"), ("g", "no")].into_iter().collect();
+        let set: LabelSet =
+            [("a", "batch"), ("b", job), ("c", "batch"), ("d", job), ("e", job), ("f", "no"), ("g", "no")].into_iter().collect();
         assert_eq!(set.values.matches(job).count(), 1);
         assert_eq!(set.values.matches("no\0").count(), 2);
         assert_eq!((set.get("c"), set.get("e"), set.get("g"), set.get("h")), (Some("batch"), Some(job), Some("no"), None));

@@ -1,7 +1,7 @@
 //! What a decision says: plain data that an executor carries out and `explain` can print.
 //!
-//! A sync is a few rounds over one snapshot. Each round [`Decision::Ask`]s a question whose answer becomes part of the
-//! view, or hands out a [`Plan`] whose outcomes become part of the view, until there is nothing more to do
+//! A sync is a few rounds over one snapshot. Each round asks for something ([`Decision::Ask`], [`Decision::Look`]) that becomes part
+//! of the view, or hands out a [`Plan`] whose outcomes become part of the view, until there is nothing more to do
 //! ([`Decision::Conclude`]). No call is ever made from inside a decision.
 
 use std::fmt;
@@ -11,7 +11,6 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 
 use crate::meta::{ObjectKey, OwnerRef, ResourceVersion, Uid};
-use crate::pod::Pod;
 
 /// A resource of the API, as paths and bodies name it.
 #[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -42,8 +41,10 @@ pub struct ObjectRef {
 /// What one round of a sync comes to.
 #[derive(Debug)]
 pub enum Decision {
-    /// Something must be known first.
+    /// Something must be known first that only the API server knows.
     Ask(Question),
+    /// Something must be known first that the stores know, but that is too dear to be part of every view.
+    Look(Lookup),
     /// Do this, then decide again.
     Act(Plan),
     /// Nothing is left to be done.
@@ -56,13 +57,18 @@ pub enum Question {
     /// Is this owner, read live, still the same object and not being deleted? Asked once a sync, before its first adoption
     /// (upstream `pkg/controller/controller_ref_manager.go` `RecheckDeletionTimestamp`).
     MayAdopt(ObjectRef),
-    /// Which pods belong to any ReplicaSet under the same owner as this one? Asked only when some, not all, pods are to go
-    /// (upstream `pkg/controller/replicaset` `getIndirectlyRelatedPods`). The stores know it; it is asked for since it is dear.
-    RelatedPods(ObjectRef),
+}
+
+/// What a decision may need of the stores besides its view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// The pods of all ReplicaSets under the same owner. Needed only when some, not all, pods are to go
+    /// (upstream `pkg/controller/replicaset` `getIndirectlyRelatedPods`).
+    RelatedPods,
 }
 
 /// The answer to a [`Question`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// [`Question::MayAdopt`]: the live object.
     Owner {
@@ -71,8 +77,6 @@ pub enum Answer {
         /// Whether it has a deletionTimestamp.
         deleting: bool,
     },
-    /// [`Question::RelatedPods`]: those pods, each once.
-    RelatedPods(Vec<Arc<Pod>>),
     /// The question could not be answered.
     Failed(ApiError),
 }

@@ -8,9 +8,9 @@ use crate::object::Object;
 
 pub mod decode;
 
-/// Set by the StatefulSet controller on each pod: the pod's own name.
+/// Set by the `StatefulSet` controller on each pod: the pod's own name.
 pub const POD_NAME_LABEL: &str = "statefulset.kubernetes.io/pod-name";
-/// Set by the StatefulSet controller on each pod: its ordinal.
+/// Set by the `StatefulSet` controller on each pod: its ordinal.
 pub const POD_INDEX_LABEL: &str = "apps.kubernetes.io/pod-index";
 
 /// `status.phase`. An empty or unknown one reads as [`Phase::Other`].
@@ -31,7 +31,7 @@ pub enum Phase {
     Unknown,
 }
 
-/// The claims a pod mounts, as the StatefulSet controller asks about them.
+/// The claims a pod mounts, as the `StatefulSet` controller asks about them.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Claim {
     /// A volume of this name whose claim is `<volume>-<pod>`: shared by all pods of a set.
@@ -56,7 +56,7 @@ pub struct Pod {
     pub uid: Uid,
     /// `metadata.resourceVersion`.
     pub resource_version: ResourceVersion,
-    /// `metadata.labels`; a StatefulSet's two per-pod labels are in [`Pod::own_labels`] where they follow from the name.
+    /// `metadata.labels`; a `StatefulSet`'s two per-pod labels are in [`Pod::own_labels`] where they follow from the name.
     pub label_set: Arc<LabelSet>,
     /// The controlling owner.
     pub controller: ControllerRef,
@@ -68,7 +68,7 @@ pub struct Pod {
     pub deletion: Option<Timestamp>,
     /// `lastTransitionTime` of the condition `Ready`, whatever its status.
     pub ready_changed: Option<Timestamp>,
-    /// PersistentVolumeClaims by ascending volume name, for pods that no foreign kind controls; interned, `None` if there are none.
+    /// `PersistentVolumeClaim`s by ascending volume name, for pods that no foreign kind controls; interned, `None` if there are none.
     pub claims: Option<Arc<[Claim]>>,
     /// Highest `restartCount` among the regular containers.
     pub restarts: i32,
@@ -116,12 +116,8 @@ impl Pod {
         if !self.ready {
             return false;
         }
-        min_ready_seconds == 0
-            || self
-                .ready_changed
-                .is_some_and(|since| since.time().plus_seconds(min_ready_seconds.into()) <= now)
+        min_ready_seconds == 0 || self.ready_changed.is_some_and(|since| since.time().plus_seconds(min_ready_seconds.into()) <= now)
     }
-
 }
 
 /// The digits behind a name's last hyphen, as the pod-index label spells them.

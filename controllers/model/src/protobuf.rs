@@ -2,7 +2,7 @@
 //!
 //! There is no schema here. A caller walks the fields of a message, takes those it knows by number and drops the rest;
 //! nested messages are walked only when the caller opens them, so depth is the caller's and nothing recurses.
-//! [`kubernetes`] knows the messages that carry objects, [`write`] is the other direction for tests and fakes.
+//! [`kubernetes`] knows the messages that carry objects, [`mod@write`] is the other direction for tests and fakes.
 
 use crate::error::{DecodeError, ProtobufProblem};
 

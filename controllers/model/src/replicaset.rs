@@ -28,8 +28,10 @@ pub struct ReplicaSet {
     pub generation: i64,
     /// `metadata.deletionTimestamp`.
     pub deletion: Option<Timestamp>,
-    /// The controlling Deployment, if any.
+    /// The controlling owner.
     pub controller: ControllerRef,
+    /// The controlling owner's UID, of whatever kind it is: ReplicaSets that share it rank their pods together.
+    pub controller_uid: Option<Uid>,
     /// `metadata.labels`.
     pub labels: LabelSet,
     /// The whole `metadata` but managedFields, as it was read.
@@ -230,6 +232,7 @@ impl Decode for ReplicaSetDecoder {
             }
         }
         let uid = Uid::parse(&meta.uid).ok_or_else(|| identity("uid", &meta.uid))?;
+        let owner = controlling(meta.owner_references.as_deref().unwrap_or_default());
         let template = wire.spec.template.map_or("{}", RawValue::get);
         let labels = serde_json::from_str::<Option<WireTemplate>>(template)?.and_then(|t| t.metadata).and_then(|m| m.labels);
         Ok(ReplicaSet {
@@ -238,7 +241,8 @@ impl Decode for ReplicaSetDecoder {
             resource_version: ResourceVersion::parse(&meta.resource_version),
             generation: meta.generation.unwrap_or(0),
             deletion: meta.deletion_timestamp.as_deref().and_then(Timestamp::parse),
-            controller: controller_of(meta.owner_references.as_deref().unwrap_or_default()),
+            controller: owner.map_or(ControllerRef::None, controller_ref),
+            controller_uid: owner.and_then(|owner| Uid::parse(&owner.uid)),
             labels: meta.labels.unwrap_or_default().iter().collect(),
             spec: ReplicaSetSpec {
                 replicas: wire.spec.replicas.unwrap_or(1),
@@ -264,10 +268,11 @@ fn raw_value(json: String) -> Result<Arc<RawValue>, DecodeError> {
 }
 
 /// Upstream `k8s.io/apimachinery/pkg/apis/meta/v1` `GetControllerOf`: the first reference that says so.
-fn controller_of(owners: &[WireOwner<'_>]) -> ControllerRef {
-    let Some(owner) = owners.iter().find(|owner| owner.controller == Some(true)) else {
-        return ControllerRef::None;
-    };
+fn controlling<'a, 'b>(owners: &'a [WireOwner<'b>]) -> Option<&'a WireOwner<'b>> {
+    owners.iter().find(|owner| owner.controller == Some(true))
+}
+
+fn controller_ref(owner: &WireOwner<'_>) -> ControllerRef {
     match OwnerKind::from_kind(&owner.kind) {
         Some(kind) => ControllerRef::Owner(Arc::new(OwnerRef {
             kind,
@@ -330,7 +335,7 @@ mod tests {
         assert_eq!(set.spec.template.get(), r#"{"metadata":{"labels":{"app":"web"}},"spec":{"newer":true,"containers":[]}}"#);
         assert_eq!(set.spec.template_labels.get("app"), Some("web"));
         assert!(set.metadata.get().contains(r#""newField":{"z":1,"a":2}"#));
-        assert!(set.metadata.get().contains(r#"a \u0026 b"#));
+        assert!(set.metadata.get().contains(r"a \u0026 b"));
         assert!(!set.metadata.get().contains("managedFields"));
     }
 

@@ -47,16 +47,17 @@ pub fn pod_from_template(template: &RawValue, owner: &OwnerRef) -> Result<NewObj
     let mut after_name = format!(r#","generateName":{}"#, serde_json::to_string(&generate_name)?);
     for (field, value) in [("labels", metadata.labels), ("annotations", metadata.annotations), ("finalizers", metadata.finalizers)] {
         if let Some(value) = value {
-            after_name.push_str(&format!(r#","{field}":{}"#, value.get()));
+            after_name.extend([",\"", field, "\":", value.get()]);
         }
     }
-    after_name.push_str(&format!(
-        r#","ownerReferences":[{{"apiVersion":"apps/v1","kind":"{}","name":{},"uid":"{}","controller":true,"blockOwnerDeletion":true}}]}},"spec":{}}}"#,
+    let reference = format!(
+        r#"{{"apiVersion":"apps/v1","kind":"{}","name":{},"uid":"{}","controller":true,"blockOwnerDeletion":true}}"#,
         owner.kind.as_str(),
         serde_json::to_string(&*owner.name)?,
         owner.uid,
-        template.spec.map_or("{}", RawValue::get),
-    ));
+    );
+    let spec = template.spec.map_or("{}", RawValue::get);
+    after_name.extend([",\"ownerReferences\":[", &reference, "]},\"spec\":", spec, "}"]);
     let before_name = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"#.to_owned();
     Ok(NewObject { generate_name: Arc::from(generate_name), before_name, after_name })
 }

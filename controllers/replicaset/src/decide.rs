@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::plan::{
-    Action, ApiError, Conclusion, Create, Decision, Delete, Expect, Mode, NewObject, OnError, Outcomes, PODS, Plan, Question, Rule, Stage,
+    Action, ApiError, Conclusion, Create, Decision, Delete, Expect, Lookup, Mode, NewObject, OnError, Outcomes, PODS, Plan, Question, Rule, Stage,
     Step, SyncError,
 };
 use model::rank::sort_for_deletion;
@@ -50,7 +50,7 @@ fn manage_replicas(view: &View, active: &[Arc<Pod>], now: Time) -> Decision {
     let mut doomed = active.to_vec();
     if excess < active.len() {
         let Some(related) = &view.progress.related else {
-            return Decision::Ask(Question::RelatedPods(view.set.reference()));
+            return Decision::Look(Lookup::RelatedPods);
         };
         doomed = sort_for_deletion(active, related, view.gates.pod_deletion_cost, now);
         doomed.truncate(excess);

@@ -61,8 +61,12 @@ impl View {
         match answer {
             Answer::Owner { uid, deleting } => self.progress.may_adopt = Some(claim::may_adopt(&self.set, uid, deleting)),
             Answer::Failed(error) => self.progress.may_adopt = Some(Err(format!("can't recheck DeletionTimestamp: {error}"))),
-            Answer::RelatedPods(pods) => self.progress.related = Some(pods),
         }
+    }
+
+    /// Takes the pods of all ReplicaSets under the same owner, each once.
+    pub fn relate(&mut self, pods: Vec<Arc<Pod>>) {
+        self.progress.related = Some(pods);
     }
 
     /// Takes what became of the plan that [`crate::decide`] handed out last.

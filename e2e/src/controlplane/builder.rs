@@ -140,8 +140,8 @@ impl Builder {
         let folder = Folder::create()?;
         let credentials = Credentials::create(&folder.join("credentials"))?;
         let (etcd_port, peer_port) = (ports::free()?, ports::free()?);
-        let etcd = components::etcd(&binaries, &folder.data(), etcd_port, peer_port)?;
-        let etcd = Child::spawn("etcd", &etcd, folder.join("etcd.log"))?;
+        let etcd_command = components::etcd(&binaries, &folder.data(), etcd_port, peer_port)?;
+        let etcd = Child::spawn("etcd", &etcd_command, folder.join("etcd.log"))?;
         let policy = folder.join("audit-policy.yaml");
         std::fs::write(&policy, audit::POLICY)?;
         let mut api_servers = Vec::new();
@@ -151,13 +151,16 @@ impl Builder {
             let command = components::api_server(&self.api_server, &binaries, &credentials, (port, etcd_port), (&policy, &audit_log))?;
             api_servers.push(ApiServer::start(n, port, command, audit_log, &credentials, &folder)?);
         }
-        let admin = api_servers.first().context("no API server")?.admin.clone();
+        let first = api_servers.first().context("no API server")?;
+        let (admin, kubeconfigs) = (first.admin.clone(), first.kubeconfigs.clone());
         Ok(ControlPlane {
             controller_manager: None,
             scheduler: None,
             api_servers,
             etcd,
+            etcd_command,
             admin,
+            kubeconfigs,
             credentials,
             binaries,
             audited: self.api_server.audit,

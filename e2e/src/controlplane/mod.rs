@@ -22,6 +22,7 @@ mod builder;
 mod components;
 mod credentials;
 mod folder;
+mod store;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -34,8 +35,9 @@ pub use audit::{AuditLog, AuditedRequest, RequestKind};
 pub use binaries::{Binaries, Program, source_folder};
 pub use builder::Builder;
 pub use components::ControllerManager;
-pub(crate) use components::gates;
+pub(crate) use components::{etcd, gates};
 pub use credentials::{ADMIN_USER, SERVICE_ACCOUNT_USER, User};
+pub use store::Backup;
 
 use crate::child::Child;
 use crate::endpoint::{Endpoint, client};
@@ -52,7 +54,10 @@ pub struct ControlPlane {
     scheduler: Option<Server>,
     api_servers: Vec<ApiServer>,
     etcd: Child,
+    etcd_command: Command,
     admin: Client,
+    /// The first API server's.
+    kubeconfigs: [PathBuf; 2],
     credentials: Credentials,
     binaries: Binaries,
     audited: bool,
@@ -65,6 +70,7 @@ struct ApiServer {
     endpoint: Endpoint,
     command: Command,
     admin: Client,
+    /// The administrator's and the service account's.
     kubeconfigs: [PathBuf; 2],
     log: PathBuf,
     audit_log: PathBuf,
@@ -137,13 +143,13 @@ impl ControlPlane {
     }
 
     /// The administrator's kubeconfig for the first API server.
-    pub fn admin_kubeconfig(&self) -> PathBuf {
-        self.folder.join("admin-0.kubeconfig")
+    pub fn admin_kubeconfig(&self) -> &Path {
+        &self.kubeconfigs[0]
     }
 
     /// The service account's kubeconfig for the first API server.
-    pub fn service_account_kubeconfig(&self) -> PathBuf {
-        self.folder.join("service-account-0.kubeconfig")
+    pub fn service_account_kubeconfig(&self) -> &Path {
+        &self.kubeconfigs[1]
     }
 
     /// A user's kubeconfig for any API server.
@@ -217,13 +223,13 @@ impl ControlPlane {
     /// Runs one more kube-controller-manager, owned by the caller: the reference for ours, or a stage of a handover.
     pub async fn run_controller_manager(&self, options: &ControllerManager) -> Result<Server> {
         let port = ports::free()?;
-        let command = options.command(&self.binaries, &self.credentials, &self.admin_kubeconfig(), port)?;
+        let command = options.command(&self.binaries, &self.credentials, self.admin_kubeconfig(), port)?;
         self.run("kube-controller-manager", &command, port).await
     }
 
     async fn run_scheduler(&self) -> Result<Server> {
         let port = ports::free()?;
-        let command = components::scheduler(&self.binaries, &self.credentials, &self.admin_kubeconfig(), port)?;
+        let command = components::scheduler(&self.binaries, &self.credentials, self.admin_kubeconfig(), port)?;
         self.run("kube-scheduler", &command, port).await
     }
 
@@ -237,7 +243,7 @@ impl ControlPlane {
     }
 
     async fn await_api_servers(&mut self) -> Result<()> {
-        for server in &mut self.api_servers {
+        for server in self.api_servers.iter_mut().filter(|server| server.server.is_some()) {
             // Without etcd an API server only complains about etcd.
             self.etcd.ensure_running()?;
             server.ready().await?;

@@ -7,8 +7,10 @@ use std::time::Duration;
 pub enum Class {
     /// Reads one object.
     Get,
-    /// Reads a page of a list.
+    /// Reads a list, or a page of it.
     List,
+    /// Reads a page for a source, which has a back-off of its own and must hear of every refusal.
+    Page,
     /// Changes something. Never repeated by the client.
     Write,
     /// Reads or renews the lease: late is as bad as never, and repeating is the elector's business.
@@ -21,7 +23,7 @@ pub enum Class {
 pub struct Deadlines {
     /// For [`Class::Get`].
     pub get: Duration,
-    /// For [`Class::List`].
+    /// For [`Class::List`] and [`Class::Page`].
     pub list: Duration,
     /// For [`Class::Write`].
     pub write: Duration,
@@ -34,7 +36,7 @@ pub struct Deadlines {
 // === impl Class ===
 
 impl Class {
-    /// Whether sending it twice is the same as sending it once.
+    /// Whether the client repeats it when the server asks for that.
     pub fn may_repeat(self) -> bool {
         matches!(self, Self::Get | Self::List)
     }
@@ -42,7 +44,7 @@ impl Class {
     /// The largest answer that is read. The server limits an object to 3 MiB or so; a page holds many.
     pub fn body_limit(self) -> usize {
         match self {
-            Self::List => 64 << 20,
+            Self::List | Self::Page => 64 << 20,
             Self::Get | Self::Write | Self::Lease => 4 << 20,
         }
     }
@@ -70,7 +72,7 @@ impl Deadlines {
     pub fn of(&self, class: Class) -> Duration {
         match class {
             Class::Get => self.get,
-            Class::List => self.list,
+            Class::List | Class::Page => self.list,
             Class::Write => self.write,
             Class::Lease => self.lease,
         }

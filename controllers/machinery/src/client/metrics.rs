@@ -49,16 +49,8 @@ impl ClientMetrics {
                 "Client side rate limiter latency in seconds. Broken down by verb, and host.",
                 DURATIONS,
             )?,
-            request_size: histogram(
-                "rest_client_request_size_bytes",
-                "Request size in bytes. Broken down by verb and host.",
-                SIZES,
-            )?,
-            response_size: histogram(
-                "rest_client_response_size_bytes",
-                "Response size in bytes. Broken down by verb and host.",
-                SIZES,
-            )?,
+            request_size: histogram("rest_client_request_size_bytes", "Request size in bytes. Broken down by verb and host.", SIZES)?,
+            response_size: histogram("rest_client_response_size_bytes", "Response size in bytes. Broken down by verb and host.", SIZES)?,
             requests: counter(
                 "rest_client_requests_total",
                 "Number of HTTP requests, partitioned by status code, method, and host.",

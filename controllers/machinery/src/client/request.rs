@@ -140,7 +140,7 @@ fn late() -> ApiError {
     no_answer("DeadlineExceeded", "the request's deadline has passed")
 }
 
-pub(super) fn no_answer(reason: &str, message: &str) -> ApiError {
+pub(crate) fn no_answer(reason: &str, message: &str) -> ApiError {
     ApiError { code: 0, reason: reason.to_owned(), message: message.to_owned(), namespace_terminating: false, retry_after: None }
 }
 
@@ -163,7 +163,7 @@ fn chain(error: &(dyn StdError + 'static)) -> String {
 }
 
 fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
-    std::iter::successors(Some(error), |error| error.source())
+    std::iter::successors(Some(error), |error: &&'a (dyn StdError + 'static)| (*error).source())
 }
 
 // === impl CallError ===

@@ -8,6 +8,7 @@ use model::{ControllerRef, Object, Uid};
 use parking_lot::Mutex;
 
 use super::slab::{Id, Ring, Slab};
+use super::walk::{Walk, Walks};
 
 /// Objects and indexes.
 ///
@@ -20,15 +21,8 @@ pub(super) struct Index<O> {
     namespaces: HashTable<Id>,
     groups: HashTable<Id>,
     hasher: DefaultHashBuilder,
-    /// Walks over a namespace that have let go of the lock for a moment. Behind a lock of their own since walks hold a read lock only.
-    walks: Mutex<Vec<Option<Walk>>>,
-}
-
-/// Where a walk over a namespace stands; removals correct it.
-#[derive(Clone, Copy)]
-struct Walk {
-    next: Id,
-    last: Id,
+    /// Behind a lock of its own: whoever walks holds the index for reading only.
+    walks: Mutex<Walks>,
 }
 
 /// The objects that share a controlling owner, or that share a namespace and have none.
@@ -74,7 +68,7 @@ impl<O: Object> Index<O> {
             namespaces: HashTable::new(),
             groups: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
-            walks: Mutex::new(Vec::new()),
+            walks: Mutex::default(),
         }
     }
 
@@ -91,9 +85,7 @@ impl<O: Object> Index<O> {
     }
 
     pub(super) fn group(&self, group: Group<'_>) -> impl Iterator<Item = &Arc<O>> {
-        let hash = self.hasher.hash_one(group);
-        let first = self.groups.find(hash, |id| self.slab.get(*id).is_some_and(|object| group_of(&**object) == Some(group)));
-        self.slab.ring(first.copied(), Ring::Group)
+        self.slab.ring(self.first_in_group(group), Ring::Group)
     }
 
     /// How many pages [`Self::page`] knows.
@@ -159,6 +151,26 @@ impl<O: Object> Index<O> {
         self.slab.page_unlisted(page).into_iter().filter_map(|id| self.remove(id)).collect()
     }
 
+    /// Begins a walk over the objects of a namespace; [`Self::end_walk`] must follow.
+    pub(super) fn begin_walk(&self, namespace: &str) -> usize {
+        let walk = self
+            .first_in_namespace(namespace)
+            .map_or(Walk::Done, |next| Walk::At { next, last: self.slab.previous(next, Ring::Namespace) });
+        self.walks.lock().begin(walk)
+    }
+
+    /// The next objects of a walk; none at its end.
+    pub(super) fn walk_on(&self, number: usize, count: usize) -> Vec<Arc<O>> {
+        let mut walks = self.walks.lock();
+        let ids = std::iter::from_fn(|| walks.step(number, |id| self.slab.next(id, Ring::Namespace)));
+        ids.take(count).filter_map(|id| self.slab.get(id).map(Arc::clone)).collect()
+    }
+
+    /// Ends a walk.
+    pub(super) fn end_walk(&self, number: usize) {
+        self.walks.lock().end(number);
+    }
+
     fn id_by_name(&self, namespace: &str, name: &str) -> Option<Id> {
         let hash = self.hasher.hash_one((namespace, name));
         let same = |object: &Arc<O>| object.name() == name && &**object.namespace() == namespace;
@@ -196,7 +208,7 @@ impl<O: Object> Index<O> {
     }
 
     fn remove(&mut self, id: Id) -> Option<Arc<O>> {
-        self.correct_walks(id);
+        self.walks.get_mut().remove(id, self.slab.previous(id, Ring::Namespace), self.slab.next(id, Ring::Namespace));
         self.leave(id, Table::Namespaces, Ring::Namespace);
         self.leave(id, Table::Groups, Ring::Group);
         for table in [Table::Uid, Table::Name] {
@@ -274,17 +286,20 @@ impl<O: Object> Index<O> {
     }
 }
 
-/// Walks: a namespace can hold every object there is, so going through one must let go of the lock between steps.
-impl<O: Object> Index<O> {
-    /// Begins a walk over a namespace; it must be ended.
-    pub(super) fn begin_walk(&self, namespace: &str) -> usize {
-        let walk = self.first_in_namespace(namespace).map(|next| Walk { next, last: self.slab.previous(next, Ring::Namespace) });
-        let mut walks = self.walks.lock();
-        if let Some((at, free)) = walks.iter_mut().enumerate().find(|(_, walk)| walk.is_none_or(Walk::is_vacant)) {
-            *free = Some(walk.unwrap_or(Walk::DONE));
-            return at;
-        }
-        walks.push(Some(walk.unwrap_or(Walk::DONE)));
-        walks.len() - 1
+/// The group an object is in: none if a foreign controller has it, or an owner that cannot exist.
+pub(super) fn group_of<O: Object>(object: &O) -> Option<Group<'_>> {
+    match object.controller() {
+        ControllerRef::None => Some(Group::Orphans(object.namespace())),
+        ControllerRef::Owner(owner) if owner.uid != Uid::NONE => Some(Group::Owner(owner.uid)),
+        ControllerRef::Owner(_) | ControllerRef::Foreign => None,
+    }
+}
+
+fn hash_of<O: Object>(hasher: &DefaultHashBuilder, table: Table, object: &O) -> Option<u64> {
+    match table {
+        Table::Uid => Some(hasher.hash_one(object.uid())),
+        Table::Name => Some(hasher.hash_one((&**object.namespace(), object.name()))),
+        Table::Namespaces => Some(hasher.hash_one(&**object.namespace())),
+        Table::Groups => group_of(object).map(|group| hasher.hash_one(group)),
     }
 }

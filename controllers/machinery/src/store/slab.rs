@@ -172,11 +172,8 @@ impl<O> Slab<O> {
         let first = (self.pages.len() * PAGE) as Id;
         let free = self.free;
         let alone = Link { previous: NOBODY, next: NOBODY };
-        let mut page = Box::new(Page {
-            objects: [const { None }; PAGE],
-            links: [Links { namespace: alone, group: alone }; PAGE],
-            listed: [0; WORDS],
-        });
+        let mut page =
+            Box::new(Page { objects: [const { None }; PAGE], links: [Links { namespace: alone, group: alone }; PAGE], listed: [0; WORDS] });
         for (id, links) in (first + 1..).zip(&mut page.links) {
             links.namespace.next = id;
         }

@@ -168,7 +168,7 @@ fn recycle<'a>(mut pairs: Pairs<'_>) -> Pairs<'a> {
     pairs.into_iter().map_while(|_| None).collect()
 }
 
-/// Takes out the labels that follow from the pod's name, so that the rest is the same for all pods of a StatefulSet.
+/// Takes out the labels that follow from the pod's name, so that the rest is the same for all pods of a `StatefulSet`.
 fn take_own_labels(labels: &mut Pairs<'_>, name: &str) -> OwnLabels {
     sort_pairs(labels);
     let mut own = OwnLabels::default();

@@ -16,7 +16,7 @@ pub struct Envelope<'a> {
     pub raw: &'a [u8],
 }
 
-/// `meta/v1` WatchEvent: one frame of a watch, without its length.
+/// `meta/v1` `WatchEvent`: one frame of a watch, without its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchEvent<'a> {
     /// `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
@@ -34,7 +34,7 @@ pub struct Bookmark {
     pub initial_events_end: bool,
 }
 
-/// `meta/v1` ListMeta.
+/// `meta/v1` `ListMeta`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ListMeta<'a> {
     /// The version of the list.
@@ -102,7 +102,7 @@ impl<'a> WatchEvent<'a> {
     /// Reads a frame, which has no envelope of its own.
     ///
     /// # Errors
-    /// When the bytes are no WatchEvent.
+    /// When the bytes are no `WatchEvent`.
     pub fn read(frame: &'a [u8]) -> Result<Self, DecodeError> {
         let mut event = Self { event_type: "", object: &[] };
         for field in Reader::new(frame) {
@@ -224,11 +224,7 @@ mod tests {
 
     #[test]
     fn a_bookmark_tells_whether_the_initial_events_ended() {
-        for (key, value, ended) in [
-            (INITIAL_EVENTS_END, "true", true),
-            (INITIAL_EVENTS_END, "false", false),
-            ("other", "true", false),
-        ] {
+        for (key, value, ended) in [(INITIAL_EVENTS_END, "true", true), (INITIAL_EVENTS_END, "false", false), ("other", "true", false)] {
             let meta = Writer::new().text(1, "").text(6, "4711").entry(12, key, value);
             let raw = Writer::new().message(1, &meta).into_bytes();
             let bookmark = Bookmark::read(&raw).unwrap();
@@ -241,10 +237,7 @@ mod tests {
         let meta = Writer::new().text(1, "").text(2, "99").text(3, "next").varint(4, 12);
         let raw = Writer::new().message(1, &meta).bytes(2, b"one").varint(9, 1).bytes(2, b"").bytes(2, b"three").into_bytes();
         let list = List::read(&raw).unwrap();
-        assert_eq!(
-            list.meta,
-            ListMeta { resource_version: ResourceVersion(99), continue_token: "next", remaining_item_count: Some(12) }
-        );
+        assert_eq!(list.meta, ListMeta { resource_version: ResourceVersion(99), continue_token: "next", remaining_item_count: Some(12) });
         let items: Vec<_> = list.items().collect::<Result<_, _>>().unwrap();
         assert_eq!(items, [&b"one"[..], b"", b"three"]);
     }

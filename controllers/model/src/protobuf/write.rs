@@ -13,7 +13,7 @@ pub fn envelope(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
     [MAGIC, unknown.into_bytes().as_slice()].concat()
 }
 
-/// A WatchEvent around an enveloped object.
+/// A `WatchEvent` around an enveloped object.
 pub fn watch_event(event_type: &str, object: &[u8]) -> Vec<u8> {
     Writer::new().text(1, event_type).message(2, &Writer::new().bytes(1, object)).into_bytes()
 }

@@ -1,11 +1,12 @@
 //! Builders of objects, and a sync without IO: each action is answered by a closure.
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its own part")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "support of tests, which fail by panicking")]
 
 use std::sync::Arc;
 
 use model::labels::LabelSet;
 use model::object::Decode;
-use model::plan::{Action, Answer, ApiError, Conclusion, Decision, Outcome, Outcomes, Plan, Question};
+use model::plan::{Action, Answer, ApiError, Conclusion, Decision, Lookup, Outcome, Outcomes, Plan, Question};
 use model::pod::{OwnLabels, Phase};
 use model::replicaset::ReplicaSetDecoder;
 use model::{ControllerRef, OwnerKind, OwnerRef, Pod, ReplicaSet, ResourceVersion, Time, Timestamp, Uid};
@@ -79,6 +80,7 @@ pub fn done(name: &str) -> Outcome {
 pub struct Did {
     pub actions: Vec<String>,
     pub asked: Vec<Question>,
+    pub lookups: usize,
     pub conclusion: Conclusion,
 }
 
@@ -93,17 +95,18 @@ impl Did {
 }
 
 /// Runs a sync to its end. `api` answers every action; the live owner is the one in the view unless `live` says otherwise.
-pub fn sync(mut view: View, live: Option<Answer>, mut api: impl FnMut(&Action) -> Outcome) -> Did {
+pub fn sync(mut view: View, live: Option<&Answer>, mut api: impl FnMut(&Action) -> Outcome) -> Did {
     let mut did = Did::default();
     for _ in 0..10 {
         match decide(&view, NOW) {
             Decision::Ask(question) => {
-                let answer = match &question {
-                    Question::MayAdopt(owner) => live.clone().unwrap_or(Answer::Owner { uid: owner.uid, deleting: false }),
-                    Question::RelatedPods(_) => Answer::RelatedPods(view.pods.clone()),
-                };
+                let Question::MayAdopt(owner) = &question;
+                view.answer(live.cloned().unwrap_or(Answer::Owner { uid: owner.uid, deleting: false }));
                 did.asked.push(question);
-                view.answer(answer);
+            }
+            Decision::Look(Lookup::RelatedPods) => {
+                did.lookups += 1;
+                view.relate(view.pods.clone());
             }
             Decision::Act(plan) => {
                 let outcomes = carry_out(&plan, &mut did.actions, &mut api);

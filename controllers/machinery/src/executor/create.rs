@@ -1,0 +1,121 @@
+//! Creates that can be repeated: the name is ours, so a second POST after a lost answer cannot make a second child.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::ResourceVersion;
+use model::plan::{ApiError, Create, ObjectRef, Outcome, Resource};
+use model::template::{SUFFIX_ALPHABET, SUFFIX_LENGTH, generated_name};
+
+use super::{CREATE_RETRIES, Errand, Executor, outcome, request};
+use crate::client::{CallError, Class};
+
+/// Names drawn before a create gives up. Five of 27 characters collide about 30 times in 5,000 at 90,000 siblings; ten in a row never.
+const DRAWS: usize = 10;
+
+/// The API server gives up a request after 60 s (`--request-timeout`); what it has not done a little later, it never will.
+pub(crate) const SERVER_REQUEST_TIMEOUT: Duration = Duration::from_secs(65);
+
+/// What became of a create under one name.
+enum Attempt {
+    Settled(Outcome),
+    /// The name belongs to somebody else.
+    Taken(ApiError),
+}
+
+// === impl Executor ===
+
+impl Executor {
+    pub(super) async fn create(&self, errand: Errand<'_>, create: &Create) -> Outcome {
+        let mut taken = ApiError::default();
+        for _ in 0..DRAWS {
+            let name = self.draw_name(&create.body.generate_name);
+            match self.create_named(errand, create, &name).await {
+                Attempt::Settled(outcome) => return outcome,
+                Attempt::Taken(error) => taken = error,
+            }
+        }
+        Outcome::Failed(taken)
+    }
+
+    async fn create_named(&self, errand: Errand<'_>, create: &Create, name: &Arc<str>) -> Attempt {
+        let mut lost: Option<ApiError> = None;
+        for delay in std::iter::once(None).chain(CREATE_RETRIES.map(Some)) {
+            if let Some(delay) = delay {
+                tokio::time::sleep(delay).await;
+            }
+            match self.call(request::create(create, name), Class::Write).await {
+                Ok(reply) => return Attempt::Settled(done(name, &reply.body)),
+                Err(CallError::Refused(error)) if error.is_already_exists() => match lost {
+                    // A first try made nothing: the name is another's.
+                    None => return Attempt::Taken(error),
+                    Some(_) => return self.recognise(errand, create, name, error).await,
+                },
+                Err(CallError::Lost(error)) => lost = Some(error),
+                Err(error) if lost.is_none() => return Attempt::Settled(outcome(error)),
+                // It says nothing about the first try: a quota may be full because of that one.
+                Err(CallError::Refused(_) | CallError::NotSent(_)) => {}
+            }
+        }
+        Attempt::Settled(self.leave_open(errand, name, lost.unwrap_or_default()))
+    }
+
+    /// A repeat found the name taken: by our own first try, or by somebody else before it.
+    async fn recognise(&self, errand: Errand<'_>, create: &Create, name: &Arc<str>, conflict: ApiError) -> Attempt {
+        let found = match self.call(request::find(create.resource, &create.namespace, name), Class::Get).await {
+            Ok(reply) => request::only_item(&reply.body).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        match found {
+            Ok(Some(meta)) if meta.is_controlled_by(create.owner.uid) => {
+                Attempt::Settled(Outcome::Done { name: Arc::clone(name), resource_version: meta.version() })
+            }
+            Ok(Some(_)) => Attempt::Taken(conflict),
+            // It was there a moment ago and is gone: made and deleted again, which the watch is going to show.
+            Ok(None) => Attempt::Settled(Outcome::Done { name: Arc::clone(name), resource_version: ResourceVersion::default() }),
+            Err(message) => Attempt::Settled(self.leave_open(errand, name, ApiError { message, ..conflict })),
+        }
+    }
+
+    /// Nobody knows: the expectation stays raised until the child is seen or shown to be absent. The watch may have been faster than us.
+    fn leave_open(&self, errand: Errand<'_>, name: &Arc<str>, error: ApiError) -> Outcome {
+        let ObjectRef { key, uid, .. } = errand.subject;
+        self.expectations.creation_unknown(key, *uid, name, self.clock.now());
+        if !(errand.is_cached)(name) {
+            return Outcome::Unknown(error);
+        }
+        self.expectations.creation_found(key, *uid, name);
+        Outcome::Done { name: Arc::clone(name), resource_version: ResourceVersion::default() }
+    }
+
+    /// Looks, live, for children whose create had no answer, once the server cannot be working on that create any more.
+    pub async fn settle_unknown(&self, errand: Errand<'_>, resource: &'static Resource) {
+        let ObjectRef { key, uid, .. } = errand.subject;
+        let Some(pending) = self.expectations.pending(key, *uid) else { return };
+        for unknown in pending.unknown.iter().filter(|unknown| unknown.since + SERVER_REQUEST_TIMEOUT <= self.clock.now()) {
+            let Ok(reply) = self.call(request::find(resource, &key.namespace, &unknown.name), Class::Get).await else { continue };
+            match request::only_item(&reply.body) {
+                Ok(Some(meta)) if meta.is_controlled_by(*uid) => {
+                    if (errand.is_cached)(&unknown.name) {
+                        self.expectations.creation_found(key, *uid, &unknown.name);
+                    }
+                }
+                Ok(_) => self.expectations.creation_absent(key, *uid, &unknown.name),
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn draw_name(&self, prefix: &str) -> Arc<str> {
+        let mut random = self.random.lock();
+        let suffix: [u8; SUFFIX_LENGTH] = std::array::from_fn(|_| {
+            let at = random.usize(..SUFFIX_ALPHABET.len());
+            SUFFIX_ALPHABET.get(at).copied().unwrap_or(b'z')
+        });
+        Arc::from(generated_name(prefix, suffix))
+    }
+}
+
+fn done(name: &Arc<str>, body: &[u8]) -> Outcome {
+    Outcome::Done { name: Arc::clone(name), resource_version: request::metadata(body).version() }
+}

@@ -1,0 +1,243 @@
+//! Carries out what decisions say: the only code that writes to the API for controllers.
+//!
+//! It owns batching, the order of stages, expectations and the announcement of outcomes. Creates are idempotent (see `create`), so an
+//! answer that was lost does not become a second child. A request that has not been sent when the process is told to stop never is.
+
+pub(crate) mod create;
+mod request;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::join_all;
+use http::Request;
+use model::plan::{
+    Action, Answer, ApiError, Event, Expect, Mode, ObjectRef, OnError, Outcome, Outcomes, Plan, Question, Stage, StatusUpdate, Step,
+};
+use model::{ResourceVersion, Uid};
+use parking_lot::Mutex;
+use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
+
+use crate::client::{Answer as Reply, ApiClient, CallError, Class};
+use crate::clock::Clock;
+use crate::events::EventRecorder;
+use crate::expectations::Expectations;
+
+/// What an executor is made of.
+#[derive(Clone, Debug)]
+pub struct Executor {
+    client: ApiClient,
+    events: EventRecorder,
+    expectations: Arc<Expectations>,
+    clock: Clock,
+    /// For name suffixes. Seeded by the caller, so that a test can replay its names.
+    random: Arc<Mutex<fastrand::Rng>>,
+    stopping: CancellationToken,
+}
+
+/// On whose behalf a plan is carried out.
+#[derive(Clone, Copy)]
+pub struct Errand<'a> {
+    /// The object the plan is about: owner of the expectations, subject of the events.
+    pub subject: &'a ObjectRef,
+    /// What is told about a step's outcome.
+    pub announce: &'a (dyn Fn(&Step, &Outcome) -> Option<Event> + Send + Sync),
+    /// Whether the subject's child of that name is in the store.
+    pub is_cached: &'a (dyn Fn(&str) -> bool + Send + Sync),
+}
+
+// === impl Executor ===
+
+impl Executor {
+    /// An executor over one controller's client. Once `stopping` is cancelled, nothing new is sent.
+    pub fn new(
+        client: ApiClient,
+        events: EventRecorder,
+        expectations: Arc<Expectations>,
+        clock: Clock,
+        seed: u64,
+        stopping: CancellationToken,
+    ) -> Self {
+        let random = Arc::new(Mutex::new(fastrand::Rng::with_seed(seed)));
+        Self { client, events, expectations, clock, random, stopping }
+    }
+
+    /// Whether nothing new is sent any more.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.is_cancelled()
+    }
+
+    /// Carries out a plan, stage by stage; one outcome for each step, in the plan's order.
+    pub async fn execute(&self, errand: Errand<'_>, plan: &Plan) -> Outcomes {
+        let mut outcomes = Outcomes::default();
+        let mut stopped = false;
+        for stage in &plan.stages {
+            if stopped {
+                outcomes.0.push(vec![Outcome::NotSent; stage.steps.len()]);
+                continue;
+            }
+            self.expect(errand, stage);
+            let stage_outcomes = self.run_stage(errand, stage).await;
+            let failed = stage.steps.iter().zip(&stage_outcomes).any(|(step, outcome)| is_failure(step, outcome));
+            stopped = failed && stage.on_error == OnError::StopSync;
+            outcomes.0.push(stage_outcomes);
+        }
+        outcomes
+    }
+
+    /// Answers a question by a live read.
+    pub async fn ask(&self, question: &Question) -> Answer {
+        let Question::MayAdopt(owner) = question;
+        match self.call(request::get_metadata(owner), Class::Get).await {
+            Ok(reply) => {
+                let meta = request::metadata(&reply.body);
+                Answer::Owner { uid: Uid::parse(&meta.uid).unwrap_or(Uid::NONE), deleting: meta.deletion_timestamp.is_some() }
+            }
+            Err(error) => Answer::Failed(error.into_error()),
+        }
+    }
+
+    /// Writes a status; if that fails, once more over what a live read has (upstream `pkg/controller/replicaset`
+    /// `updateReplicaSetStatus`). The new resourceVersion, or the read's error, which tells more than the write's.
+    pub async fn update_status(&self, update: &StatusUpdate) -> Result<ResourceVersion, ApiError> {
+        let first = match self.call(request::update_status(update, &update.metadata), Class::Write).await {
+            Ok(reply) => return Ok(request::metadata(&reply.body).version()),
+            Err(error) => error.into_error(),
+        };
+        let live = self.call(request::get(&update.target), Class::Get).await.map_err(CallError::into_error)?;
+        let Some(metadata) = live_metadata(&live.body, update.target.uid) else { return Err(first) };
+        let second = self.call(request::update_status(update, &metadata), Class::Write).await;
+        second.map(|reply| request::metadata(&reply.body).version()).map_err(CallError::into_error)
+    }
+
+    fn expect(&self, errand: Errand<'_>, stage: &Stage) {
+        let ObjectRef { key, uid, .. } = errand.subject;
+        match stage.expect {
+            Expect::Nothing => {}
+            Expect::Creations => {
+                let count = u32::try_from(stage.steps.len()).unwrap_or(u32::MAX);
+                self.expectations.expect_creations(key, *uid, count, self.clock.now());
+            }
+            Expect::Deletions => {
+                let doomed = stage.steps.iter().filter_map(|step| step.action.target()).map(|target| target.uid);
+                self.expectations.expect_deletions(key, *uid, doomed, self.clock.now());
+            }
+        }
+    }
+
+    async fn run_stage(&self, errand: Errand<'_>, stage: &Stage) -> Vec<Outcome> {
+        let steps = stage.steps.as_slice();
+        let mut outcomes = Vec::with_capacity(steps.len());
+        let mut batch = match stage.mode {
+            Mode::OneByOne | Mode::SlowStart => 1,
+            Mode::AllAtOnce => steps.len(),
+        };
+        let mut rest = steps;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(batch.min(rest.len()));
+            let done = join_all(now.iter().map(|step| self.run_step(errand, stage.expect, step))).await;
+            let failed = now.iter().zip(&done).any(|(step, outcome)| is_failure(step, outcome));
+            outcomes.extend(done);
+            rest = later;
+            if failed && stage.on_error != OnError::GoOn {
+                break;
+            }
+            if stage.mode == Mode::SlowStart {
+                batch *= 2;
+            }
+        }
+        for step in rest {
+            self.lower(errand, stage.expect, step, &Outcome::NotSent);
+            outcomes.push(Outcome::NotSent);
+        }
+        outcomes
+    }
+
+    async fn run_step(&self, errand: Errand<'_>, expect: Expect, step: &Step) -> Outcome {
+        let outcome = match &step.action {
+            Action::Create(create) => self.create(errand, create).await,
+            Action::Delete(delete) => self.write(request::delete(delete), &delete.target).await,
+            Action::Own(own) => self.write(request::own(own), &own.target).await,
+        };
+        self.lower(errand, expect, step, &outcome);
+        if let Some(event) = (errand.announce)(step, &outcome) {
+            self.events.record(errand.subject, event);
+        }
+        outcome
+    }
+
+    /// What the watch is not going to show must not be waited for. An unknown outcome stays expected.
+    fn lower(&self, errand: Errand<'_>, expect: Expect, step: &Step, outcome: &Outcome) {
+        let ObjectRef { key, uid, .. } = errand.subject;
+        let without_effect = match outcome {
+            Outcome::Done { .. } | Outcome::Unknown(_) => false,
+            Outcome::NotSent => true,
+            // Upstream counts a create in a namespace that is being deleted as done, and lets the expectation run out.
+            Outcome::Failed(error) => !(expect == Expect::Creations && error.namespace_terminating),
+        };
+        match (expect, step.action.target()) {
+            (Expect::Creations, _) if without_effect => self.expectations.creations_failed(key, *uid, 1),
+            (Expect::Deletions, Some(target)) if without_effect => self.expectations.deletion_observed(key, *uid, target.uid),
+            _ => {}
+        }
+    }
+
+    async fn write(&self, request: Result<Request<Bytes>, http::Error>, target: &ObjectRef) -> Outcome {
+        match self.call(request, Class::Write).await {
+            Ok(reply) => {
+                Outcome::Done { name: target.key.name.clone(), resource_version: request::metadata(&reply.body).version() }
+            }
+            Err(error) => outcome(error),
+        }
+    }
+
+    /// Sends a request unless the process is stopping by the time its turn comes; one that is under way is waited for.
+    async fn call(&self, request: Result<Request<Bytes>, http::Error>, class: Class) -> Result<Reply, CallError> {
+        let request = request.map_err(|error| CallError::NotSent(ApiError { message: error.to_string(), ..ApiError::default() }))?;
+        tokio::select! {
+            biased;
+            () = self.stopping.cancelled() => Err(stopping()),
+            turn = self.client.turn(request.method()) => turn.send(request, class).await,
+        }
+    }
+}
+
+const STOPPING: &str = "Stopping";
+
+fn stopping() -> CallError {
+    let message = "the process is stopping".to_owned();
+    CallError::NotSent(ApiError { reason: STOPPING.to_owned(), message, ..ApiError::default() })
+}
+
+fn outcome(error: CallError) -> Outcome {
+    match error {
+        CallError::NotSent(error) if error.reason == STOPPING => Outcome::NotSent,
+        CallError::NotSent(error) | CallError::Refused(error) => Outcome::Failed(error),
+        CallError::Lost(error) => Outcome::Unknown(error),
+    }
+}
+
+/// Whether a step's outcome ends its batch. What a namespace that is being deleted refuses counts as done (upstream `manageReplicas`).
+fn is_failure(step: &Step, outcome: &Outcome) -> bool {
+    match (&step.action, outcome) {
+        (_, Outcome::Done { .. }) => false,
+        (Action::Create(_), Outcome::Failed(error)) => !error.namespace_terminating,
+        _ => true,
+    }
+}
+
+/// A live object's metadata without managedFields, if it still is the same object.
+fn live_metadata(object: &[u8], uid: Uid) -> Option<Box<RawValue>> {
+    let mut object: serde_json::Value = serde_json::from_slice(object).ok()?;
+    let metadata = object.get_mut("metadata")?.as_object_mut()?;
+    metadata.remove("managedFields");
+    let same = metadata.get("uid").and_then(serde_json::Value::as_str).and_then(Uid::parse) == Some(uid);
+    if same { RawValue::from_string(serde_json::to_string(metadata).ok()?).ok() } else { None }
+}
+
+/// How long a create without an answer is tried again before its outcome is left open.
+const CREATE_RETRIES: [Duration; 3] = [Duration::from_millis(200), Duration::from_secs(1), Duration::from_secs(3)];

@@ -1,0 +1,171 @@
+//! From a key in the queue to a finished sync: rounds of deciding and carrying out, then the status.
+//!
+//! What is special to a controller comes in through [`Reconciler`]; this module knows none of them.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use model::plan::{Answer, Conclusion, Decision, Event, Lookup, ObjectRef, Outcome, Outcomes, Plan, Resource, Step, SyncError};
+use model::{ObjectKey, Time};
+use tokio::task::JoinSet;
+use tracing::{Instrument, debug, error, info_span, warn};
+
+use crate::clock::Clock;
+use crate::executor::create::SERVER_REQUEST_TIMEOUT;
+use crate::executor::{Errand, Executor};
+use crate::queue::WorkQueue;
+
+/// One controller, as the machinery drives it. Everything but `view`, `look` and `is_cached` is a pure function of its arguments.
+pub trait Reconciler: Send + Sync + 'static {
+    /// What one sync decides from.
+    type View: Send + Sync;
+
+    /// The resource whose objects are reconciled.
+    fn resource(&self) -> &'static Resource;
+    /// The resource of their children.
+    fn children(&self) -> &'static Resource;
+    /// Takes a snapshot of the object and all that concerns it; `None` if it is gone, whose bookkeeping is dropped then.
+    fn view(&self, key: &ObjectKey) -> Option<Self::View>;
+    /// The object the view is about.
+    fn subject(&self, view: &Self::View) -> ObjectRef;
+    /// Whether a child of that object and name is in the store.
+    fn is_cached(&self, subject: &ObjectRef, child: &str) -> bool;
+    /// The next round.
+    fn decide(&self, view: &Self::View, now: Time) -> Decision;
+    /// Lays what the stores know over the view.
+    fn look(&self, view: &mut Self::View, lookup: Lookup);
+    /// Lays an answer over the view.
+    fn answer(&self, view: &mut Self::View, answer: Answer);
+    /// Lays the outcomes of the last plan over the view.
+    fn absorb(&self, view: &mut Self::View, plan: &Plan, outcomes: &Outcomes);
+    /// What the sync comes to.
+    fn conclude(&self, view: &Self::View, now: Time) -> Conclusion;
+    /// What is told about a step.
+    fn event(&self, step: &Step, outcome: &Outcome) -> Option<Event>;
+}
+
+/// A controller with what it takes to run it.
+#[derive(Debug)]
+pub struct Controller<R> {
+    /// What is decided.
+    pub reconciler: R,
+    /// How it is carried out.
+    pub executor: Executor,
+    /// What is to be looked at.
+    pub queue: WorkQueue<ObjectKey>,
+    /// What time it is.
+    pub clock: Clock,
+}
+
+/// How a sync ended.
+#[derive(Debug)]
+enum Synced {
+    Done { requeue_after: Option<Duration> },
+    Failed(SyncError),
+}
+
+/// No sync takes more rounds than this: claims and their question, replicas and theirs, and some to spare. More is a fault in `decide`.
+const MAX_ROUNDS: usize = 16;
+
+// === impl Controller ===
+
+impl<R: Reconciler> Controller<R> {
+    /// Works with so many workers until the queue is shut down or the executor stops, and every worker has finished what it had in hand.
+    pub async fn run(self: Arc<Self>, workers: usize) {
+        let mut running = JoinSet::new();
+        for _ in 0..workers {
+            running.spawn(Arc::clone(&self).work());
+        }
+        while let Some(ended) = running.join_next().await {
+            if let Err(error) = ended {
+                error!(%error, "A worker ended early");
+            }
+        }
+    }
+
+    async fn work(self: Arc<Self>) {
+        while let Some(taken) = self.queue.get().await {
+            let key = taken.key();
+            let span = info_span!("sync", kind = self.reconciler.resource().kind, namespace = &*key.namespace, name = &*key.name);
+            self.process(key).instrument(span).await;
+            taken.done();
+            if self.executor.is_stopping() {
+                return;
+            }
+        }
+    }
+
+    /// One sync and what follows from how it ended. A panic in it is an error of that one key.
+    async fn process(&self, key: &ObjectKey) {
+        let synced = AssertUnwindSafe(self.sync(key)).catch_unwind().await.unwrap_or_else(|panic| {
+            let text = panic_text(&*panic);
+            error!(panic = text, "A sync panicked");
+            Synced::Failed(SyncError(format!("panic: {text}")))
+        });
+        match synced {
+            Synced::Done { requeue_after } => {
+                self.queue.forget(key);
+                if let Some(delay) = requeue_after {
+                    self.queue.add_after(key.clone(), delay);
+                }
+            }
+            Synced::Failed(error) => {
+                warn!(%error, "A sync failed and will be tried again");
+                self.queue.add_rate_limited(key.clone());
+            }
+        }
+    }
+
+    async fn sync(&self, key: &ObjectKey) -> Synced {
+        let reconciler = &self.reconciler;
+        let Some(mut view) = reconciler.view(key) else {
+            debug!("The object is gone");
+            return Synced::Done { requeue_after: None };
+        };
+        let subject = reconciler.subject(&view);
+        let announce = |step: &Step, outcome: &Outcome| reconciler.event(step, outcome);
+        let is_cached = |child: &str| reconciler.is_cached(&subject, child);
+        let errand = Errand { subject: &subject, announce: &announce, is_cached: &is_cached };
+        self.executor.settle_unknown(errand, reconciler.children()).await;
+        let mut unknown = false;
+        for _ in 0..MAX_ROUNDS {
+            match reconciler.decide(&view, self.clock.wall()) {
+                Decision::Look(lookup) => reconciler.look(&mut view, lookup),
+                Decision::Ask(question) => reconciler.answer(&mut view, self.executor.ask(&question).await),
+                Decision::Act(plan) => {
+                    let outcomes = self.executor.execute(errand, &plan).await;
+                    unknown |= outcomes.0.iter().flatten().any(|outcome| matches!(outcome, Outcome::Unknown(_)));
+                    reconciler.absorb(&mut view, &plan, &outcomes);
+                }
+                Decision::Conclude => {
+                    if unknown {
+                        // Nothing else may ever say that a child was not made.
+                        self.queue.add_after(key.clone(), SERVER_REQUEST_TIMEOUT);
+                    }
+                    return self.finish(reconciler.conclude(&view, self.clock.wall())).await;
+                }
+            }
+        }
+        Synced::Failed(SyncError(format!("no decision after {MAX_ROUNDS} rounds")))
+    }
+
+    /// A status that could not be written is the sync's error before any other.
+    async fn finish(&self, conclusion: Conclusion) -> Synced {
+        if let Some(update) = &conclusion.status
+            && let Err(error) = self.executor.update_status(update).await
+        {
+            return Synced::Failed(SyncError(error.to_string()));
+        }
+        match conclusion.error {
+            Some(error) => Synced::Failed(error),
+            None => Synced::Done { requeue_after: conclusion.requeue_after },
+        }
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("not a text")
+}

@@ -1,0 +1,259 @@
+//! Start order and shutdown: stores before sources, sources before workers, and the other way round at the end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use machinery::client::{ClientMetrics, ClientOptions, Clients};
+use machinery::clock::Clock;
+use machinery::events;
+use machinery::executor::Executor;
+use machinery::expectations::Expectations;
+use machinery::queue::WorkQueue;
+use machinery::source::{ApiTransport, Source, SourceConfig, SourceMetrics};
+use machinery::store::{Store, StoreWriter, store};
+use machinery::sync::Controller;
+use model::plan::{PODS, REPLICASETS, Resource};
+use model::replicaset::ReplicaSetDecoder;
+use model::{Decode, Object, PodDecoder};
+use prometheus::Registry;
+use prometheus::process_collector::ProcessCollector;
+use replicaset::Gates;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::options::{ControllerName, Options};
+use crate::replicaset::ReplicaSetController;
+use crate::serve::Server;
+
+/// The process: what it is made of, and the tasks it consists of.
+struct App {
+    options: Options,
+    clients: Clients,
+    registry: Registry,
+    source_metrics: SourceMetrics,
+    clock: Clock,
+    /// Nothing new is sent once this is cancelled.
+    stopping: CancellationToken,
+    /// Sources, event sinks and the server end once this is cancelled, after the workers.
+    ending: CancellationToken,
+    /// Tasks that must not end before they are told to; each gives its name.
+    tasks: JoinSet<&'static str>,
+    /// The controllers' workers; each gives its name.
+    workers: JoinSet<&'static str>,
+}
+
+/// Runs until SIGTERM or SIGINT, then finishes what is in flight.
+///
+/// # Errors
+/// When it cannot be set up, when a task ends that must not, or when the workers do not finish in time.
+pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
+    let mut signals = Signals::new()?;
+    let mut app = App::new(options).await?;
+    app.serve().await?;
+    let controllers = app.options.enabled_controllers().map_err(anyhow::Error::msg)?;
+    let started = tokio::select! {
+        started = app.start(&controllers) => started,
+        () = signals.next() => return Ok(()),
+    };
+    started?;
+    info!("Controllers started");
+    tokio::select! {
+        () = signals.next() => info!("Stopping"),
+        Some(ended) = app.tasks.join_next() => bail!("the task {:?} ended early", ended),
+        Some(ended) = app.workers.join_next() => bail!("the workers of {:?} ended early", ended),
+    }
+    tokio::select! {
+        stopped = app.stop() => stopped,
+        // Who asks twice does not want to wait.
+        () = signals.next() => bail!("stopped by a second signal"),
+    }
+}
+
+// === impl App ===
+
+impl App {
+    async fn new(options: Options) -> anyhow::Result<Self> {
+        let config = client_config(&options).await?;
+        let registry = Registry::new();
+        registry.register(Box::new(ProcessCollector::for_self()))?;
+        let client_options = ClientOptions { qps: options.kube_api_qps, burst: options.kube_api_burst, ..ClientOptions::default() };
+        let clients = Clients::new(&config, &client_options, &ClientMetrics::register(&registry)?)?;
+        let source_metrics = SourceMetrics::register(&registry)?;
+        Ok(Self {
+            options,
+            clients,
+            registry,
+            source_metrics,
+            clock: Clock::system(),
+            stopping: CancellationToken::new(),
+            ending: CancellationToken::new(),
+            tasks: JoinSet::new(),
+            workers: JoinSet::new(),
+        })
+    }
+
+    async fn serve(&mut self) -> anyhow::Result<()> {
+        if self.options.port == 0 {
+            return Ok(());
+        }
+        let server = Server::bind((self.options.bind_address, self.options.port).into(), self.registry.clone()).await?;
+        let ending = self.ending.clone();
+        self.tasks.spawn(async move {
+            server.run(ending).await;
+            "server"
+        });
+        Ok(())
+    }
+
+    /// Makes stores, lets the controllers listen to them, starts the sources, and the workers once every cache has synced.
+    async fn start(&mut self, controllers: &[ControllerName]) -> anyhow::Result<()> {
+        let (sets, sets_writer) = store();
+        let (pods, pods_writer) = store();
+        let mut ready = Vec::new();
+        for controller in controllers {
+            match controller {
+                ControllerName::ReplicaSet => ready.push(self.replicaset_controller(&sets, &pods)?),
+            }
+        }
+        self.start_source(&REPLICASETS, ReplicaSetDecoder, sets_writer);
+        self.start_source(&PODS, PodDecoder::new(), pods_writer);
+        self.start_resync(sets.clone());
+        tokio::select! {
+            () = async { tokio::join!(sets.synced(), pods.synced()); } => {}
+            Some(ended) = self.tasks.join_next() => bail!("the task {:?} ended early", ended),
+        }
+        info!(replicasets = sets.len(), pods = pods.len(), "Caches synced");
+        let syncs = usize::from(self.options.concurrent_replicaset_syncs);
+        for controller in ready {
+            self.workers.spawn(async move {
+                controller.run(syncs).await;
+                "replicaset-controller"
+            });
+        }
+        Ok(())
+    }
+
+    fn replicaset_controller(
+        &mut self,
+        sets: &Store<model::ReplicaSet>,
+        pods: &Store<model::Pod>,
+    ) -> anyhow::Result<Arc<Controller<ReplicaSetController>>> {
+        let client = self.clients.writes.limited_apart(self.options.kube_api_qps, self.options.kube_api_burst);
+        let event_client = self.clients.events.limited_apart(self.options.kube_api_qps, self.options.kube_api_burst);
+        let (recorder, sink) = events::recorder("replicaset-controller", event_client, self.clock.clone(), &self.registry)?;
+        let ending = self.ending.clone();
+        self.tasks.spawn(async move {
+            sink.run(ending).await;
+            "event sink"
+        });
+        let expectations = Arc::new(Expectations::default());
+        let gates = &self.options.feature_gates;
+        let reconciler = ReplicaSetController {
+            sets: sets.clone(),
+            pods: pods.clone(),
+            expectations: Arc::clone(&expectations),
+            queue: WorkQueue::new("replicaset", self.clock.clone(), &self.registry)?,
+            clock: self.clock.clone(),
+            gates: Gates {
+                pod_deletion_cost: gates.enabled("PodDeletionCost"),
+                terminating_replicas: gates.enabled("DeploymentReplicaSetTerminatingReplicas"),
+            },
+        };
+        reconciler.listen();
+        let executor = Executor::new(client, recorder, expectations, self.clock.clone(), random_seed(), self.stopping.clone());
+        Ok(Arc::new(Controller { queue: reconciler.queue.clone(), clock: self.clock.clone(), reconciler, executor }))
+    }
+
+    fn start_source<D: Decode>(&mut self, resource: &'static Resource, decoder: D, writer: StoreWriter<D::Object>) {
+        let config = SourceConfig::new(resource, random_seed());
+        let transport = ApiTransport::new(self.clients.watches.clone(), &config, D::FORMAT);
+        let source = Source::new(config, transport, decoder, &self.source_metrics);
+        let ending = self.ending.clone();
+        self.tasks.spawn(async move {
+            source.run(writer, ending).await;
+            resource.plural
+        });
+    }
+
+    /// Every object is looked at again after a random time between the period and twice it (upstream `ResyncPeriod`).
+    fn start_resync<O: Object>(&mut self, store: Store<O>) {
+        let period = self.options.min_resync_period;
+        let ending = self.ending.clone();
+        self.tasks.spawn(async move {
+            let again = async {
+                loop {
+                    tokio::time::sleep(period.mul_f64(1.0 + fastrand::f64()).max(Duration::from_secs(1))).await;
+                    store.resync().await;
+                }
+            };
+            let _: Option<std::convert::Infallible> = ending.run_until_cancelled(again).await;
+            "resync"
+        });
+    }
+
+    /// What is in flight is finished, then everything else ends.
+    async fn stop(mut self) -> anyhow::Result<()> {
+        self.stopping.cancel();
+        let workers = async { while self.workers.join_next().await.is_some() {} };
+        let limit = self.options.controller_shutdown_timeout;
+        if limit.is_zero() {
+            workers.await;
+        } else if tokio::time::timeout(limit, workers).await.is_err() {
+            bail!("--controller-shutdown-timeout: workers were still busy after {limit:?}");
+        }
+        self.ending.cancel();
+        while let Some(ended) = self.tasks.join_next().await {
+            if let Err(error) = ended {
+                warn!(%error, "A task ended badly");
+            }
+        }
+        info!("Stopped");
+        Ok(())
+    }
+}
+
+async fn client_config(options: &Options) -> anyhow::Result<kube::Config> {
+    let mut config = match &options.kubeconfig {
+        Some(path) => {
+            let file = kube::config::Kubeconfig::read_from(path).with_context(|| format!("--kubeconfig: reading {}", path.display()))?;
+            kube::Config::from_custom_kubeconfig(file, &kube::config::KubeConfigOptions::default())
+                .await
+                .with_context(|| format!("--kubeconfig: {} cannot be used", path.display()))?
+        }
+        None => kube::Config::incluster().context("no --kubeconfig, and this is no pod with a service account")?,
+    };
+    if let Some(master) = &options.master {
+        config.cluster_url = master.parse().with_context(|| format!("--master: {master:?} is not a URL"))?;
+    }
+    Ok(config)
+}
+
+/// Randomness enters here and nowhere else, so that whatever is seeded by it can be replayed.
+fn random_seed() -> u64 {
+    fastrand::u64(..)
+}
+
+/// SIGTERM and SIGINT, as often as they come.
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+// === impl Signals ===
+
+impl Signals {
+    fn new() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("listening for signals");
+        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

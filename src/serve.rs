@@ -1,0 +1,93 @@
+//! `/healthz` and `/metrics`, over plain HTTP on loopback.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+
+use anyhow::Context;
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use prometheus::{Registry, TextEncoder};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{debug, warn};
+
+/// A bound socket, so that a port in use is an error at start and not later.
+#[derive(Debug)]
+pub(crate) struct Server {
+    listener: TcpListener,
+    registry: Registry,
+}
+
+// === impl Server ===
+
+impl Server {
+    /// Binds the address.
+    pub(crate) async fn bind(address: SocketAddr, registry: Registry) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind(address).await.with_context(|| format!("--bind-address, --port: cannot listen on {address}"))?;
+        Ok(Self { listener, registry })
+    }
+
+    /// Answers until told to stop.
+    pub(crate) async fn run(self, stop: CancellationToken) {
+        let connections = TaskTracker::new();
+        loop {
+            let accepted = tokio::select! {
+                () = stop.cancelled() => break,
+                accepted = self.listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((socket, _)) => {
+                    let registry = self.registry.clone();
+                    let stop = stop.clone();
+                    connections.spawn(async move {
+                        let service = service_fn(move |request| {
+                            let answer = answer(&request, &registry);
+                            async move { Ok::<_, Infallible>(answer) }
+                        });
+                        let builder = Builder::new(TokioExecutor::new());
+                        let connection = builder.serve_connection(TokioIo::new(socket), service);
+                        tokio::select! {
+                            ended = connection => if let Err(error) = ended { debug!(%error, "A connection broke") },
+                            () = stop.cancelled() => {}
+                        }
+                    });
+                }
+                Err(error) => {
+                    // Out of file descriptors, most likely: accepting again at once would spin.
+                    warn!(%error, "Accepting a connection failed");
+                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                }
+            }
+        }
+        connections.close();
+        connections.wait().await;
+    }
+}
+
+fn answer(request: &Request<Incoming>, registry: &Registry) -> Response<Full<Bytes>> {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return text(StatusCode::METHOD_NOT_ALLOWED, "text/plain; charset=utf-8", "only GET\n");
+    }
+    match request.uri().path() {
+        "/healthz" => text(StatusCode::OK, "text/plain; charset=utf-8", "ok"),
+        "/metrics" => match TextEncoder::new().encode_to_string(&registry.gather()) {
+            Ok(metrics) => text(StatusCode::OK, prometheus::TEXT_FORMAT, metrics),
+            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, "text/plain; charset=utf-8", error.to_string()),
+        },
+        _ => text(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n"),
+    }
+}
+
+fn text(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static(content_type));
+    response
+}
