@@ -1,7 +1,8 @@
 //! Log lines: constant text with fields, on standard error.
 
+use std::io::IsTerminal;
+
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::format::FmtSpan;
 
 /// Starts logging. `RUST_LOG` overrides the verbosity.
 pub(crate) fn start(verbosity: u8, format: &str) {
@@ -12,6 +13,7 @@ pub(crate) fn start(verbosity: u8, format: &str) {
         _ => "trace",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(directives));
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_span_events(FmtSpan::NONE);
+    let colours = std::io::stderr().is_terminal();
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
     if format == "json" { lines.json().init() } else { lines.init() }
 }

@@ -72,17 +72,30 @@ const MAX_ROUNDS: usize = 16;
 // === impl Controller ===
 
 impl<R: Reconciler> Controller<R> {
-    /// Works with so many workers until the queue is shut down or the executor stops, and every worker has finished what it had in hand.
+    /// Works with so many workers until the executor is told to stop and every worker has finished what it had in hand.
     pub async fn run(self: Arc<Self>, workers: usize) {
         let mut running = JoinSet::new();
         for _ in 0..workers {
             running.spawn(Arc::clone(&self).work());
         }
-        while let Some(ended) = running.join_next().await {
-            if let Err(error) = ended {
-                error!(%error, "A worker ended early");
+        let all = async {
+            while let Some(ended) = running.join_next().await {
+                if let Err(error) = ended {
+                    error!(%error, "A worker ended early");
+                }
             }
+        };
+        let stop = async {
+            self.executor.stopped().await;
+            // Wakes the workers that wait for a key.
+            self.queue.shut_down();
+        };
+        tokio::pin!(all);
+        tokio::select! {
+            () = &mut all => return,
+            () = stop => {}
         }
+        all.await;
     }
 
     async fn work(self: Arc<Self>) {

@@ -71,6 +71,11 @@ impl Executor {
         self.stopping.is_cancelled()
     }
 
+    /// Waits until nothing new is sent any more.
+    pub async fn stopped(&self) {
+        self.stopping.cancelled().await;
+    }
+
     /// Carries out a plan, stage by stage; one outcome for each step, in the plan's order.
     pub async fn execute(&self, errand: Errand<'_>, plan: &Plan) -> Outcomes {
         let mut outcomes = Outcomes::default();

@@ -331,9 +331,9 @@ async fn threads_share_the_work_without_sharing_a_key() {
                     let key = fastrand::usize(..KEYS);
                     wanted[key].fetch_add(1, Ordering::SeqCst);
                     if turn % 3 == 0 {
-                        queue.add_low_priority(key)
+                        queue.add_low_priority(key);
                     } else {
-                        queue.add(key)
+                        queue.add(key);
                     }
                     if turn % 64 == 0 {
                         tokio::task::yield_now().await;

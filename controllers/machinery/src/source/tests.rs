@@ -93,13 +93,11 @@ impl Script {
             handle.relist();
             self.relist = None;
         }
-        match self.answers.pop_front() {
-            Some(answer) => answer,
-            None => {
-                self.log.exhausted.notify_one();
-                std::future::pending().await
-            }
+        if let Some(answer) = self.answers.pop_front() {
+            return answer;
         }
+        self.log.exhausted.notify_one();
+        std::future::pending().await
     }
 }
 
@@ -279,7 +277,7 @@ async fn run_with<D: Decode>(decoder: D, answers: Vec<Answer>, relist_after: Opt
 impl History {
     /// How long before this request nothing was asked.
     fn wait_before(&self, request: usize) -> f64 {
-        (self.times[request] - self.times[request - 1]).as_secs_f64()
+        self.times[request].saturating_sub(self.times[request - 1]).as_secs_f64()
     }
 }
 

@@ -252,8 +252,8 @@ fn walk_survives_changes_under_its_feet() {
 fn claimable_is_one_moment() {
     let (store, mut writer, _) = logged();
     list(&mut writer, [thing("a", "x", 1, 1, ControllerRef::None)], 1);
+    let done = &std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let done = &std::sync::atomic::AtomicBool::new(false);
         for _ in 0..2 {
             let store = store.clone();
             scope.spawn(move || {

@@ -11,6 +11,20 @@ fn undecodable(history: &History) -> String {
     line.unwrap().rsplit(' ').next().unwrap().to_owned()
 }
 
+/// Refuses what is no object.
+struct Strict;
+impl Decode for Strict {
+    type Object = Thing;
+    const FORMAT: Format = Format::Json;
+    fn decode(&mut self, raw: &[u8]) -> Result<Thing, DecodeError> {
+        if raw.starts_with(b"\"") {
+            Err(DecodeError::Identity { field: "name", value: String::new() })
+        } else {
+            JsonThings::default().decode(raw)
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn decode_error_in_a_list_restarts_it_instead_of_losing_the_object() {
     let list = || watch(vec![added("a@1"), added("b@2"), added("c@3"), end(5), pause(2)]);
@@ -80,18 +94,6 @@ async fn object_known_to_be_undecodable_forces_no_more_relists() {
 async fn bad_objects_that_keep_changing_do_not_keep_the_list_from_ending() {
     // No name to know them by, and other bytes each time.
     let nameless = |value: u32| line("ADDED", &format!("\"{value}\""));
-    struct Strict;
-    impl Decode for Strict {
-        type Object = Thing;
-        const FORMAT: Format = Format::Json;
-        fn decode(&mut self, raw: &[u8]) -> Result<Thing, DecodeError> {
-            if raw.starts_with(b"\"") {
-                Err(DecodeError::Identity { field: "name", value: String::new() })
-            } else {
-                JsonThings::default().decode(raw)
-            }
-        }
-    }
     let history = run_with(
         Strict,
         vec![

@@ -6,7 +6,7 @@ use super::*;
 async fn clean_end_goes_on_at_the_same_version_at_once() {
     let history = run(vec![synced(5, vec![added("a@7"), pause(320)]), watch(vec![bookmark(9), pause(2)])]).await;
     assert_eq!(history.requests, ["stream consistent", "watch 7", "watch 9"]);
-    assert_eq!(history.wait_before(1), 320.0);
+    assert!((320.0..320.1).contains(&history.wait_before(1)));
     assert_eq!(history.status.last_error, None);
     assert_eq!(history.status.lists, 1);
 }
@@ -15,7 +15,7 @@ async fn clean_end_goes_on_at_the_same_version_at_once() {
 async fn broken_connection_goes_on_at_the_same_version() {
     let history = run(vec![synced(5, vec![added("a@7"), pause(20), Piece::Broken]), refused(0, "NoAnswer"), refused(0, "NoAnswer")]).await;
     assert_eq!(history.requests, ["stream consistent", "watch 7", "watch 7", "watch 7"], "never a relist");
-    assert_eq!(history.wait_before(1), 20.0);
+    assert!((20.0..20.1).contains(&history.wait_before(1)));
     assert!(history.wait_before(2) >= 0.8);
     assert!(history.wait_before(3) >= 1.6);
 }
@@ -148,7 +148,7 @@ async fn relist_on_demand_is_a_consistent_list() {
     )
     .await;
     assert_eq!(history.requests, ["stream consistent", "watch 5", "stream consistent", "watch 4"]);
-    assert_eq!(history.wait_before(2), 0.0);
+    assert!(history.wait_before(2) < 0.1);
     assert_eq!(history.events, ["restarted", "synced 5", "restarted", "listed a@3", "synced 4"], "it may show that storage was set back");
     assert_eq!(history.status.lists, 2);
 }

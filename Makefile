@@ -1,0 +1,59 @@
+# Each target is one or two commands; CI runs the same ones.
+#
+#   make demo     a control plane, ten nodes and a ReplicaSet, live in the terminal
+#   make test     everything that must pass
+#   make bench    beside kube-controller-manager, in one run (PODS=100000 for the large one)
+
+K8S_VERSION ?= 1.37.2
+WCM_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/workloads-controller-manager
+export K8S_VERSION WCM_CACHE
+
+DENY_VERSION = 0.20.2
+DENY = $(WCM_CACHE)/tools/bin/cargo-deny
+
+.PHONY: build demo test check unit e2e upstream bench controlplane cargo go
+
+build: cargo
+	cargo build --release
+
+demo: cargo controlplane
+	cargo build
+	cargo run --quiet -p e2e --bin demo
+
+test: check unit e2e upstream
+
+check: cargo $(DENY)
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
+	$(DENY) check bans licenses sources
+
+# What needs no API server.
+unit: cargo
+	cargo test --workspace --exclude e2e
+
+# Against a real control plane.
+e2e: cargo controlplane
+	cargo build
+	cargo test -p e2e
+
+# Kubernetes' own integration tests, with our process in place of their controllers.
+upstream: cargo controlplane
+	cargo build
+	cargo run --quiet -p e2e --bin upstream-tests
+
+bench: cargo controlplane
+	cargo build --release
+	cargo run --quiet --release -p e2e --bin bench
+
+controlplane: go
+	e2e/controlplane/build.sh >/dev/null
+
+$(DENY): | cargo
+	cargo install --locked --debug --root $(WCM_CACHE)/tools cargo-deny@$(DENY_VERSION)
+
+cargo:
+	@command -v cargo >/dev/null || { echo "Rust is needed: install it with rustup (https://rustup.rs); rust-toolchain.toml picks the version." >&2; exit 1; }
+
+go:
+	@command -v go >/dev/null || { echo "Go is needed to build the control plane: install Go 1.26 or newer (https://go.dev/dl/) and put it on PATH." >&2; exit 1; }
