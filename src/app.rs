@@ -9,6 +9,7 @@ use machinery::clock::Clock;
 use machinery::events;
 use machinery::executor::Executor;
 use machinery::expectations::Expectations;
+use machinery::guard::{Guard, Guarded};
 use machinery::queue::WorkQueue;
 use machinery::source::{ApiTransport, Source, SourceConfig, SourceMetrics};
 use machinery::store::{Store, StoreWriter, store};
@@ -112,14 +113,22 @@ impl App {
     async fn start(&mut self, controllers: &[ControllerName]) -> anyhow::Result<()> {
         let (sets, sets_writer) = store();
         let (pods, pods_writer) = store();
+        let sets_source = self.source(&REPLICASETS, ReplicaSetDecoder);
+        let pods_source = self.source(&PODS, PodDecoder::new());
         let mut ready = Vec::new();
         for controller in controllers {
             match controller {
-                ControllerName::ReplicaSet => ready.push(self.replicaset_controller(&sets, &pods)?),
+                ControllerName::ReplicaSet => {
+                    let guarded = vec![
+                        Guarded { resource: &PODS, reached: pods.subscribe(), source: pods_source.handle() },
+                        Guarded { resource: &REPLICASETS, reached: sets.subscribe(), source: sets_source.handle() },
+                    ];
+                    ready.push(self.replicaset_controller(&sets, &pods, guarded)?);
+                }
             }
         }
-        self.start_source(&REPLICASETS, ReplicaSetDecoder, sets_writer);
-        self.start_source(&PODS, PodDecoder::new(), pods_writer);
+        self.start_source(REPLICASETS.plural, sets_source, sets_writer);
+        self.start_source(PODS.plural, pods_source, pods_writer);
         self.start_resync(sets.clone());
         tokio::select! {
             () = async { tokio::join!(sets.synced(), pods.synced()); } => {}
@@ -140,6 +149,7 @@ impl App {
         &mut self,
         sets: &Store<model::ReplicaSet>,
         pods: &Store<model::Pod>,
+        guarded: Vec<Guarded>,
     ) -> anyhow::Result<Arc<Controller<ReplicaSetController>>> {
         let client = self.clients.writes.limited_apart(self.options.kube_api_qps, self.options.kube_api_burst);
         let event_client = self.clients.events.limited_apart(self.options.kube_api_qps, self.options.kube_api_burst);
@@ -163,18 +173,30 @@ impl App {
             },
         };
         reconciler.listen();
+        let guard = Guard::new("replicaset", guarded, &self.registry)?;
+        let guard = self.options.feature_gates.enabled("StaleControllerConsistencyReplicaSet").then_some(guard);
+        if let Some(guard) = guard.clone() {
+            let (queue, ending) = (reconciler.queue.clone(), self.ending.clone());
+            self.tasks.spawn(async move {
+                guard.run(queue, ending).await;
+                "guard"
+            });
+        }
         let executor = Executor::new(client, recorder, expectations, self.clock.clone(), random_seed(), self.stopping.clone());
-        Ok(Arc::new(Controller { queue: reconciler.queue.clone(), clock: self.clock.clone(), reconciler, executor }))
+        Ok(Arc::new(Controller { queue: reconciler.queue.clone(), clock: self.clock.clone(), guard, reconciler, executor }))
     }
 
-    fn start_source<D: Decode>(&mut self, resource: &'static Resource, decoder: D, writer: StoreWriter<D::Object>) {
+    fn source<D: Decode>(&self, resource: &'static Resource, decoder: D) -> Source<D, ApiTransport> {
         let config = SourceConfig::new(resource, random_seed());
         let transport = ApiTransport::new(self.clients.watches.clone(), &config, D::FORMAT);
-        let source = Source::new(config, transport, decoder, &self.source_metrics);
+        Source::new(config, transport, decoder, &self.source_metrics)
+    }
+
+    fn start_source<D: Decode>(&mut self, name: &'static str, source: Source<D, ApiTransport>, writer: StoreWriter<D::Object>) {
         let ending = self.ending.clone();
         self.tasks.spawn(async move {
             source.run(writer, ending).await;
-            resource.plural
+            name
         });
     }
 

@@ -75,7 +75,9 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        for (text, names) in [("NoSuchGate=true", "NoSuchGate"), ("PodDeletionCost", "PodDeletionCost=true"), ("PodDeletionCost=on", "\"on\"")] {
+        for (text, names) in
+            [("NoSuchGate=true", "NoSuchGate"), ("PodDeletionCost", "PodDeletionCost=true"), ("PodDeletionCost=on", "\"on\"")]
+        {
             let error = text.parse::<FeatureGates>().unwrap_err();
             assert!(error.contains(names), "{error} should name {names}");
         }

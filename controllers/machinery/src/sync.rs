@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use model::plan::{Answer, Conclusion, Decision, Event, Lookup, ObjectRef, Outcome, Outcomes, Plan, Resource, Step, SyncError};
-use model::{ObjectKey, Time};
+use model::{ObjectKey, ResourceVersion, Time};
 use tokio::task::JoinSet;
 use tracing::{Instrument, debug, error, info_span, warn};
 
 use crate::clock::Clock;
 use crate::executor::create::SERVER_REQUEST_TIMEOUT;
 use crate::executor::{Errand, Executor};
+use crate::guard::Guard;
 use crate::queue::WorkQueue;
 
 /// One controller, as the machinery drives it. Everything but `view`, `look` and `is_cached` is a pure function of its arguments.
@@ -53,6 +54,8 @@ pub struct Controller<R> {
     pub reconciler: R,
     /// How it is carried out.
     pub executor: Executor,
+    /// What holds back a sync whose caches have not seen the last one; `None` if its gate is off.
+    pub guard: Option<Guard>,
     /// What is to be looked at.
     pub queue: WorkQueue<ObjectKey>,
     /// What time it is.
@@ -101,6 +104,13 @@ impl<R: Reconciler> Controller<R> {
     async fn work(self: Arc<Self>) {
         while let Some(taken) = self.queue.get().await {
             let key = taken.key();
+            if let Some(guard) = &self.guard
+                && let Some(behind) = guard.behind(key)
+            {
+                debug!(%key, resource = behind.resource.plural, version = %behind.version, "A sync waits for the cache to show our writes");
+                guard.park(taken, self.clock.now());
+                continue;
+            }
             let span = info_span!("sync", kind = self.reconciler.resource().kind, namespace = &*key.namespace, name = &*key.name);
             self.process(key).instrument(span).await;
             taken.done();
@@ -135,6 +145,9 @@ impl<R: Reconciler> Controller<R> {
         let reconciler = &self.reconciler;
         let Some(mut view) = reconciler.view(key) else {
             debug!("The object is gone");
+            if let Some(guard) = &self.guard {
+                guard.forget(key);
+            }
             return Synced::Done { requeue_after: None };
         };
         let subject = reconciler.subject(&view);
@@ -149,6 +162,7 @@ impl<R: Reconciler> Controller<R> {
                 Decision::Ask(question) => reconciler.answer(&mut view, self.executor.ask(&question).await),
                 Decision::Act(plan) => {
                     let outcomes = self.executor.execute(errand, &plan).await;
+                    self.remember(&subject, &plan, &outcomes);
                     unknown |= outcomes.0.iter().flatten().any(|outcome| matches!(outcome, Outcome::Unknown(_)));
                     reconciler.absorb(&mut view, &plan, &outcomes);
                 }
@@ -157,7 +171,7 @@ impl<R: Reconciler> Controller<R> {
                         // Nothing else may ever say that a child was not made.
                         self.queue.add_after(key.clone(), SERVER_REQUEST_TIMEOUT);
                     }
-                    return self.finish(reconciler.conclude(&view, self.clock.wall())).await;
+                    return self.finish(&subject, reconciler.conclude(&view, self.clock.wall())).await;
                 }
             }
         }
@@ -165,15 +179,34 @@ impl<R: Reconciler> Controller<R> {
     }
 
     /// A status that could not be written is the sync's error before any other.
-    async fn finish(&self, conclusion: Conclusion) -> Synced {
-        if let Some(update) = &conclusion.status
-            && let Err(error) = self.executor.update_status(update).await
-        {
-            return Synced::Failed(SyncError(error.to_string()));
+    async fn finish(&self, subject: &ObjectRef, conclusion: Conclusion) -> Synced {
+        if let Some(update) = &conclusion.status {
+            match self.executor.update_status(update).await {
+                Ok(version) => self.wrote(subject, subject.resource, version),
+                Err(error) => return Synced::Failed(SyncError(error.to_string())),
+            }
         }
         match conclusion.error {
             Some(error) => Synced::Failed(error),
             None => Synced::Done { requeue_after: conclusion.requeue_after },
+        }
+    }
+}
+
+impl<R: Reconciler> Controller<R> {
+    /// Every write that was answered must be seen before the next sync; those of deletes too.
+    fn remember(&self, subject: &ObjectRef, plan: &Plan, outcomes: &Outcomes) {
+        let stages = plan.stages.iter().zip(&outcomes.0);
+        for (step, outcome) in stages.flat_map(|(stage, outcomes)| stage.steps.iter().zip(outcomes)) {
+            if let Outcome::Done { resource_version, .. } = outcome {
+                self.wrote(subject, step.action.resource(), *resource_version);
+            }
+        }
+    }
+
+    fn wrote(&self, subject: &ObjectRef, resource: &Resource, version: ResourceVersion) {
+        if let Some(guard) = &self.guard {
+            guard.wrote(&subject.key, subject.uid, resource, version);
         }
     }
 }

@@ -12,11 +12,11 @@ pub mod object;
 pub mod plan;
 pub mod pod;
 pub mod protobuf;
+pub mod rank;
+pub mod replicaset;
 pub mod selector;
 pub mod status;
 pub mod template;
-pub mod replicaset;
-pub mod rank;
 
 pub use error::DecodeError;
 pub use intern::Interner;

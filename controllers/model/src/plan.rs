@@ -318,11 +318,7 @@ impl Resource {
 
     /// The collection's path, in one namespace or over all.
     pub fn path(&self, namespace: Option<&str>) -> String {
-        let root = if self.group.is_empty() {
-            format!("/api/{}", self.version)
-        } else {
-            format!("/apis/{}/{}", self.group, self.version)
-        };
+        let root = if self.group.is_empty() { format!("/api/{}", self.version) } else { format!("/apis/{}/{}", self.group, self.version) };
         match namespace {
             Some(namespace) => format!("{root}/namespaces/{namespace}/{}", self.plural),
             None => format!("{root}/{}", self.plural),
@@ -342,6 +338,15 @@ impl NewObject {
 // === impl Action ===
 
 impl Action {
+    /// The resource it writes.
+    pub fn resource(&self) -> &'static Resource {
+        match self {
+            Self::Create(create) => create.resource,
+            Self::Delete(delete) => delete.target.resource,
+            Self::Own(own) => own.target.resource,
+        }
+    }
+
     /// The child that is there already, if it is not a create.
     pub fn target(&self) -> Option<&ObjectRef> {
         match self {

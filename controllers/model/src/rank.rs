@@ -47,9 +47,7 @@ fn compare(a: &Pod, b: &Pod, (rank_a, rank_b): (usize, usize), by_cost: bool, no
         .then_with(|| a.ready.cmp(&b.ready))
         .then_with(|| cost(a).cmp(&cost(b)))
         .then_with(|| rank_b.cmp(&rank_a))
-        .then_with(|| {
-            if a.ready && b.ready { younger_first((a, a.ready_changed), (b, b.ready_changed), now) } else { Ordering::Equal }
-        })
+        .then_with(|| if a.ready && b.ready { younger_first((a, a.ready_changed), (b, b.ready_changed), now) } else { Ordering::Equal })
         .then_with(|| b.restarts.cmp(&a.restarts))
         .then_with(|| b.init_restarts.cmp(&a.init_restarts))
         .then_with(|| younger_first((a, a.created), (b, b.created), now))
@@ -135,15 +133,36 @@ mod tests {
         type Change = fn(&mut Pod);
         let rows: [(&str, Change, Change); 12] = [
             ("unassigned first", |p| p.node = None, |p| p.phase = Phase::Pending),
-            ("pending before unknown", |p| p.phase = Phase::Pending, |p| { p.phase = Phase::Unknown; p.ready = false; }),
+            (
+                "pending before unknown",
+                |p| p.phase = Phase::Pending,
+                |p| {
+                    p.phase = Phase::Unknown;
+                    p.ready = false;
+                },
+            ),
             ("unknown before running", |p| p.phase = Phase::Unknown, |p| p.ready = false),
             ("an unlisted phase ranks like pending", |p| p.phase = Phase::Other, |p| p.phase = Phase::Running),
             ("not ready before ready", |p| p.ready = false, |p| p.deletion_cost = -5),
             ("lower cost first", |p| p.deletion_cost = -1, |p| p.node = Some(Arc::from("crowded"))),
             ("more related pods on the node first", |p| p.node = Some(Arc::from("crowded")), |p| p.ready_changed = ago(1)),
             ("no ready time before any", |p| p.ready_changed = None, |p| p.ready_changed = ago(1)),
-            ("shorter ready before longer", |p| p.ready_changed = ago(10), |p| { p.ready_changed = ago(100); p.restarts = 9; }),
-            ("more restarts first", |p| p.restarts = 3, |p| { p.restarts = 2; p.init_restarts = 9; }),
+            (
+                "shorter ready before longer",
+                |p| p.ready_changed = ago(10),
+                |p| {
+                    p.ready_changed = ago(100);
+                    p.restarts = 9;
+                },
+            ),
+            (
+                "more restarts first",
+                |p| p.restarts = 3,
+                |p| {
+                    p.restarts = 2;
+                    p.init_restarts = 9;
+                },
+            ),
             ("then more restarts of restartable init containers", |p| p.init_restarts = 3, |p| p.created = ago(1)),
             ("younger before older", |p| p.created = ago(10), |p| p.created = ago(100)),
         ];

@@ -72,9 +72,11 @@ impl Selector {
     /// When an operator or its values are not valid.
     pub fn from_wire(wire: Option<WireSelector>) -> Result<Self, SelectorError> {
         let Some(wire) = wire else { return Ok(Self::Nothing) };
-        let labels = wire.match_labels.unwrap_or_default().into_iter().map(|(key, value)| {
-            Ok(Requirement { key: key.into(), test: Test::In(Box::new([value.into()])) })
-        });
+        let labels = wire
+            .match_labels
+            .unwrap_or_default()
+            .into_iter()
+            .map(|(key, value)| Ok(Requirement { key: key.into(), test: Test::In(Box::new([value.into()])) }));
         let expressions = wire.match_expressions.unwrap_or_default().into_iter().map(Requirement::from_wire);
         Ok(Self::All(labels.chain(expressions).collect::<Result<_, _>>()?))
     }

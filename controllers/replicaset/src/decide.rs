@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::labels::Labels;
 use model::plan::{
-    Action, ApiError, Conclusion, Create, Decision, Delete, Expect, Lookup, Mode, NewObject, OnError, Outcomes, PODS, Plan, Question, Rule, Stage,
-    Step, SyncError,
+    Action, ApiError, Conclusion, Create, Decision, Delete, Expect, Lookup, Mode, NewObject, OnError, Outcomes, PODS, Plan, Question, Rule,
+    Stage, Step, SyncError,
 };
 use model::rank::sort_for_deletion;
 use model::template::pod_from_template;
-use model::labels::Labels;
 use model::{OwnerRef, Pod, ReplicaSet, Time};
 
 use crate::availability::next_availability_check;

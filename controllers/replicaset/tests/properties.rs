@@ -12,14 +12,7 @@ use support::{NOW, done, labels, owned_by, pod, set, sync, view};
 
 fn any_pod(number: u64) -> impl Strategy<Value = Arc<Pod>> {
     let time = || prop_oneof![Just(0), Just(1), 1_799_990_000_i64..1_800_000_010];
-    let phase = prop::sample::select(vec![
-        Phase::Other,
-        Phase::Pending,
-        Phase::Running,
-        Phase::Succeeded,
-        Phase::Failed,
-        Phase::Unknown,
-    ]);
+    let phase = prop::sample::select(vec![Phase::Other, Phase::Pending, Phase::Running, Phase::Succeeded, Phase::Failed, Phase::Unknown]);
     let controller = prop_oneof![
         4 => Just(owned_by(support::SET_UID)),
         1 => Just(owned_by(Uid(99))),

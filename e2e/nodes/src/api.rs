@@ -4,8 +4,8 @@ use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{Method, Request};
 use machinery::client::{Answer, ApiClient, CallError, Class};
-use model::plan::ApiError;
 use model::ResourceVersion;
+use model::plan::ApiError;
 use serde::Deserialize;
 
 /// The ways to change an object.
@@ -66,9 +66,7 @@ fn request(verb: Verb, path: &str, body: String) -> Result<Request<Bytes>, CallE
         Verb::StrategicPatch => (Method::PATCH, "application/strategic-merge-patch+json"),
         Verb::Delete => (Method::DELETE, "application/json"),
     };
-    // A delete may answer with a Status, which has no such form.
-    let accept = if verb == Verb::Delete { "application/json" } else { METADATA_ONLY };
-    let builder = Request::builder().method(method).uri(path).header(CONTENT_TYPE, content_type).header(ACCEPT, accept);
+    let builder = Request::builder().method(method).uri(path).header(CONTENT_TYPE, content_type).header(ACCEPT, METADATA_ONLY);
     builder.body(body.into()).map_err(|error| {
         let message = error.to_string();
         CallError::NotSent(ApiError { code: 0, reason: "BadRequest".to_owned(), message, namespace_terminating: false, retry_after: None })

@@ -248,7 +248,9 @@ mod tests {
 
     #[test]
     fn unknown_words_are_named() {
-        for text in ["fial", "reject", "run-for=5", "run-for=s", "run-for=-1s", "restarts=many", "fail=5s", "start-after=99999999999999999h"] {
+        for text in
+            ["fial", "reject", "run-for=5", "run-for=s", "run-for=-1s", "restarts=many", "fail=5s", "start-after=99999999999999999h"]
+        {
             let error = format!("unready,{text}").parse::<Behaviour>().unwrap_err();
             assert!(error.to_string().contains(text), "{error}");
         }

@@ -3,8 +3,8 @@
 use machinery::client::ApiClient;
 use machinery::source::{ApiTransport, Source, SourceConfig, SourceMetrics};
 use machinery::store::StoreWriter;
-use model::plan::Resource;
 use model::Decode;
+use model::plan::Resource;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 

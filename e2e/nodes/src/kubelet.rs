@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use machinery::client::{ApiClient, CallError};
@@ -140,7 +140,8 @@ impl Kubelets {
     }
 
     async fn delete(&self, pod: &Pod) {
-        let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0, "preconditions": {"uid": pod.uid.to_string()}});
+        let options =
+            json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0, "preconditions": {"uid": pod.uid.to_string()}});
         match api::send(&self.client, Verb::Delete, &pod.path(""), options.to_string()).await {
             Ok(_) => {
                 self.counts.deletes.fetch_add(1, Ordering::Relaxed);

@@ -256,10 +256,7 @@ pub(crate) mod tests {
     #[test]
     fn delays_are_counted_from_the_stage_before() {
         let creating = Step::PatchStatus(Report::Creating);
-        assert_eq!(
-            steps(pod(), "start-after=5s,ready-after=3s"),
-            [(0, creating.clone()), (5, runs(false, 0)), (8, runs(true, 0))]
-        );
+        assert_eq!(steps(pod(), "start-after=5s,ready-after=3s"), [(0, creating.clone()), (5, runs(false, 0)), (8, runs(true, 0))]);
         assert_eq!(steps(pod(), "never-start"), [(0, creating)]);
     }
 
@@ -297,10 +294,7 @@ pub(crate) mod tests {
         assert_eq!(steps(terminating(30), "stuck-terminating"), []);
         assert_eq!(steps(terminating(0), ""), [], "only finalizers are left");
         assert_eq!(steps(Pod { phase: Phase::Failed, ..terminating(30) }, "fail"), [(0, Step::Delete)]);
-        assert_eq!(
-            steps(Pod { finalizers: true, ..terminating(30) }, ""),
-            [(0, ends(End::Succeeded)), (0, Step::Delete)]
-        );
+        assert_eq!(steps(Pod { finalizers: true, ..terminating(30) }, ""), [(0, ends(End::Succeeded)), (0, Step::Delete)]);
     }
 
     #[tokio::test(start_paused = true)]

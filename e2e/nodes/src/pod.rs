@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::labels::{LabelSet, Labels};
-use model::pod::Phase;
 use model::plan::PODS;
+use model::pod::Phase;
 use model::protobuf::{Field, Reader};
 use model::{ControllerRef, Decode, DecodeError, Format, Interner, Object, ResourceVersion, Timestamp, Uid};
 
@@ -182,11 +182,7 @@ impl Decode for PodDecoder {
 // === impl Parts ===
 
 impl<'a> Parts<'a> {
-    fn read_all(
-        &mut self,
-        section: &Field<'a>,
-        read: impl Fn(&mut Self, Field<'a>) -> Result<(), DecodeError>,
-    ) -> Result<(), DecodeError> {
+    fn read_all(&mut self, section: &Field<'a>, read: impl Fn(&mut Self, Field<'a>) -> Result<(), DecodeError>) -> Result<(), DecodeError> {
         for field in section.message()? {
             read(self, field?)?;
         }

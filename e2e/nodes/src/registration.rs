@@ -185,9 +185,7 @@ impl Nodes {
 
     fn status(&self, node: &SimulatedNode, now: Time) -> Value {
         let now = now.timestamp().map(|now: Timestamp| now.to_string());
-        let condition = |kind: &str, status: &str, reason: &str| {
-            json!({"type": kind, "status": status, "reason": reason, "message": "simulated", "lastHeartbeatTime": now, "lastTransitionTime": now})
-        };
+        let condition = |kind: &str, status: &str, reason: &str| json!({"type": kind, "status": status, "reason": reason, "message": "simulated", "lastHeartbeatTime": now, "lastTransitionTime": now});
         let resources = json!({"cpu": "1000", "memory": "1Ti", "ephemeral-storage": "10Ti", "pods": self.capacity.to_string()});
         json!({
             "capacity": resources, "allocatable": resources,

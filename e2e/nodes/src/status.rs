@@ -161,7 +161,13 @@ mod tests {
         assert_eq!(status["startTime"], "2023-11-14T22:13:20Z");
         assert_eq!(
             conditions_of(&body),
-            [("PodScheduled", "True"), ("Initialized", "True"), ("PodReadyToStartContainers", "True"), ("ContainersReady", "True"), ("Ready", "True")]
+            [
+                ("PodScheduled", "True"),
+                ("Initialized", "True"),
+                ("PodReadyToStartContainers", "True"),
+                ("ContainersReady", "True"),
+                ("Ready", "True")
+            ]
         );
         let container = &status["containerStatuses"][0];
         assert_eq!((&container["name"], &container["image"], &container["ready"]), (&json!("main"), &json!("web:1"), &json!(true)));

@@ -83,11 +83,17 @@ func launchExternal() {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	must(cmd.Start())
 	exited := make(chan struct{})
-	go func() {
-		_ = cmd.Wait()
-		close(exited)
-	}()
 	external.cmd, external.exited = cmd, exited
+	go func() {
+		err := cmd.Wait()
+		close(exited)
+		external.Lock()
+		defer external.Unlock()
+		// Every test would only run into its time limit without the process.
+		if external.cmd == cmd && external.ctx.Err() == nil {
+			panic(fmt.Sprintf("the process under test has ended by itself (%v): see %s", err, os.Getenv("EXTERNAL_LOG")))
+		}
+	}()
 }
 
 func stopExternal() {

@@ -31,7 +31,7 @@ impl Executor {
         for _ in 0..DRAWS {
             let name = self.draw_name(&create.body.generate_name);
             match self.create_named(errand, create, &name).await {
-                Attempt::Settled(outcome) => return outcome,
+                Attempt::Settled(outcome) => return without_name(outcome, &name, &create.body.generate_name),
                 Attempt::Taken(error) => taken = error,
             }
         }
@@ -113,6 +113,14 @@ impl Executor {
             SUFFIX_ALPHABET.get(at).copied().unwrap_or(b'z')
         });
         Arc::from(generated_name(prefix, suffix))
+    }
+}
+
+/// A refusal's text with the prefix in place of the name, so that the refusals of many tries are one and the same event and condition.
+fn without_name(outcome: Outcome, name: &str, prefix: &str) -> Outcome {
+    match outcome {
+        Outcome::Failed(error) => Outcome::Failed(ApiError { message: error.message.replace(name, prefix), ..error }),
+        other => other,
     }
 }
 

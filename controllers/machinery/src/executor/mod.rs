@@ -193,9 +193,7 @@ impl Executor {
 
     async fn write(&self, request: Result<Request<Bytes>, http::Error>, target: &ObjectRef) -> Outcome {
         match self.call(request, Class::Write).await {
-            Ok(reply) => {
-                Outcome::Done { name: target.key.name.clone(), resource_version: request::metadata(&reply.body).version() }
-            }
+            Ok(reply) => Outcome::Done { name: target.key.name.clone(), resource_version: request::metadata(&reply.body).version() },
             Err(error) => outcome(error),
         }
     }

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 /// Nobody needs the 10 KB of a pod back: only what the server decided.
-const METADATA_ONLY: HeaderValue = HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json");
+const METADATA_ONLY: HeaderValue =
+    HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json");
 const METADATA_LIST_ONLY: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!            ┌────────────── stream ──────────────┐
-//!   List ────┤                                    ├──> Read ──> Watch ──> Read ──> …
+//!   List ────┤                                    ├──> Read ──> Probe ──> Watch ──> Read ──> …
 //!            └── Page ──> Page ──> … ──> Watch ───┘      (an ended watch goes on at the same version)
 //! ```
 //!
 //! Any failure leads through `Wait` to one of them. A list is begun again for a 410, a request from outside, an unreadable object, or a
-//! watch that makes no progress; never because a connection broke.
+//! watch that makes no progress, or a storage that was set back; never because a connection broke.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use super::frames::{FRAME_LIMIT, Frames};
 use super::metrics::{Counters, SourceMetrics};
 use super::sink::{Sink, SourceEvent};
 use super::status::{Phase, Report, SourceHandle, SourceStatus};
-use super::transport::{Chunks, Freshness, Transport, WatchRequest, WatchStart};
+use super::transport::{Chunks, Freshness, PageRequest, PageStart, Transport, WatchRequest, WatchStart};
 use super::undecodable::{Undecodable, Verdict};
 use super::wire::{self, Event};
 use crate::client::{CallError, no_answer};
@@ -74,6 +74,8 @@ pub(super) enum Way {
 pub(super) enum State<C> {
     List,
     Page(Option<String>),
+    /// Before a watch goes on where another one ended.
+    Probe,
     Watch,
     Read(Open<C>),
     Wait(Duration, After),
@@ -160,6 +162,7 @@ impl<D: Decode, T: Transport> Source<D, T> {
         match state {
             State::List => self.begin_list(sink).await,
             State::Page(token) => self.read_page(token, sink).await,
+            State::Probe => self.probe().await,
             State::Watch => self.begin_watch().await,
             State::Read(open) => self.read(open, sink).await,
             State::Wait(delay, after) => {
@@ -167,7 +170,7 @@ impl<D: Decode, T: Transport> Source<D, T> {
                 match after {
                     After::List => State::List,
                     After::Page(token) => State::Page(token),
-                    After::Watch => State::Watch,
+                    After::Watch => State::Probe,
                 }
             }
         }
@@ -175,10 +178,33 @@ impl<D: Decode, T: Transport> Source<D, T> {
 
     // --- Watches ---
 
+    /// Asks the storage for its version. A server whose storage was set back (etcd restored from a backup) accepts a watch at a version
+    /// that is yet to come, and stays silent until it is reached: hours in which nothing would be seen.
+    async fn probe(&mut self) -> State<T::Chunks> {
+        let request = PageRequest { limit: 1, at: PageStart::First(Freshness::Consistent) };
+        match self.transport.list(&request).await {
+            Ok(body) => {
+                let reached = wire::page(D::FORMAT, &body).map(|page| page.version).unwrap_or_default();
+                if reached.is_known() && reached < self.version {
+                    warn!(resource = self.config.resource.plural, seen = %self.version, %reached, "storage was set back, listing again");
+                    self.wanted = Freshness::Consistent;
+                    return State::List;
+                }
+                State::Watch
+            }
+            Err(error) if error.error().code == 0 && !error.is_too_large() => self.wait(error.into_error(), After::Watch),
+            // Whatever it is, the watch will be told too.
+            Err(_) => State::Watch,
+        }
+    }
+
     async fn begin_watch(&mut self) -> State<T::Chunks> {
         match self.open(WatchStart::After(self.version)).await {
             Ok(open) => {
                 self.report.phase(Phase::Watching);
+                if self.stuck == 0 {
+                    self.report.healthy();
+                }
                 State::Read(open)
             }
             Err(error) => self.watch_refused(error.into_error()),
@@ -294,7 +320,7 @@ impl<D: Decode, T: Transport> Source<D, T> {
             Stop::Undecodable => self.look_again(),
             Stop::Error(error) => self.watch_broke(error),
             // The usual end of a watch, and a server that restarts: the next one begins where this one ended.
-            Stop::Closed | Stop::Lost(_) | Stop::Silent if lived >= SHORT_WATCH => State::Watch,
+            Stop::Closed | Stop::Lost(_) | Stop::Silent if lived >= SHORT_WATCH => State::Probe,
             Stop::Closed | Stop::Silent => self.wait(no_answer("ShortWatch", "the watch ended as soon as it began"), After::Watch),
             Stop::Lost(error) => self.wait(error, After::Watch),
         }

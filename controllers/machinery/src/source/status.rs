@@ -66,6 +66,13 @@ impl SourceStatus {
 // === impl SourceHandle ===
 
 impl SourceHandle {
+    /// A handle of no source: what is asked of it arrives at `relist`.
+    #[cfg(test)]
+    pub(crate) fn for_test(relist: Arc<Notify>) -> Self {
+        let (_, status) = watch::channel(SourceStatus::new(Instant::now()));
+        Self { status, relist }
+    }
+
     /// How the source is now.
     pub fn status(&self) -> SourceStatus {
         self.status.borrow().clone()

@@ -53,6 +53,8 @@ struct History {
 struct Script {
     answers: VecDeque<Answer>,
     log: Arc<Log>,
+    /// What a probe is told.
+    storage: Result<u64, ApiError>,
     /// A request after which a relist is asked for.
     relist: Option<(String, SourceHandle)>,
 }
@@ -112,6 +114,13 @@ impl Transport for Script {
     type Chunks = Pieces;
 
     async fn list(&mut self, request: &PageRequest) -> Result<Bytes, CallError> {
+        if request.limit == 1 {
+            assert_eq!(request.at, PageStart::First(Freshness::Consistent));
+            return match &self.storage {
+                Ok(version) => Ok(format!(r#"{{"metadata":{{"resourceVersion":"{version}"}},"items":null}}"#).into()),
+                Err(error) => Err(CallError::NotSent(error.clone())),
+            };
+        }
         let text = match &request.at {
             PageStart::First(freshness) => format!("page {} {}", request.limit, fresh(*freshness)),
             PageStart::Continue(token) => format!("page {} after {token}", request.limit),
@@ -249,10 +258,14 @@ async fn run(answers: Vec<Answer>) -> History {
 }
 
 async fn run_with<D: Decode>(decoder: D, answers: Vec<Answer>, relist_after: Option<&str>) -> History {
+    run_over(decoder, answers, Ok(u64::MAX), relist_after).await
+}
+
+async fn run_over<D: Decode>(decoder: D, answers: Vec<Answer>, storage: Result<u64, ApiError>, relist_after: Option<&str>) -> History {
     let log = Arc::new(Log::default());
     let registry = Registry::new();
     let metrics = SourceMetrics::register(&registry).unwrap();
-    let script = Script { answers: answers.into(), log: Arc::clone(&log), relist: None };
+    let script = Script { answers: answers.into(), log: Arc::clone(&log), storage, relist: None };
     let mut source = Source::new(SourceConfig::new(&PODS, 42), script, decoder, &metrics);
     let handle = source.handle();
     source.transport.relist = relist_after.map(|request| (request.to_owned(), handle.clone()));

@@ -140,6 +140,34 @@ async fn back_off_starts_over_after_two_minutes_of_health() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn storage_that_was_set_back_is_listed_before_a_silent_watch_begins() {
+    // A real server accepts a watch at a version to come, and says nothing.
+    let history = run_over(
+        JsonThings::default(),
+        vec![synced(900, vec![pause(20), Piece::Broken]), watch(vec![added("a@17"), end(20), Piece::Hang])],
+        Ok(20),
+        None,
+    )
+    .await;
+    assert_eq!(history.requests, ["stream consistent", "stream consistent", "watch 20"]);
+    assert_eq!(history.events, ["restarted", "synced 900", "restarted", "listed a@17", "synced 20"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn probe_that_is_refused_does_not_keep_the_watch_from_going_on() {
+    let history = run_over(JsonThings::default(), vec![synced(5, vec![pause(20)])], Err(error(403, "Forbidden")), None).await;
+    assert_eq!(history.requests, ["stream consistent", "watch 5"]);
+    assert!(history.wait_before(1) < 21.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn open_watch_is_health_even_while_nothing_happens() {
+    let history = run(vec![synced(5, vec![pause(20)]), refused(0, "NoAnswer"), watch(vec![Piece::Hang])]).await;
+    assert_eq!(history.requests[1..], ["watch 5"; 3]);
+    assert_eq!((history.status.last_error, history.status.failing_since), (None, None));
+}
+
+#[tokio::test(start_paused = true)]
 async fn relist_on_demand_is_a_consistent_list() {
     let history = run_with(
         JsonThings::default(),
@@ -169,7 +197,8 @@ async fn handle_tells_when_the_source_has_synced() {
     let registry = Registry::new();
     let metrics = SourceMetrics::register(&registry).unwrap();
     let log = Arc::new(Log::default());
-    let script = Script { answers: vec![watch(vec![pause(7), end(5), Piece::Hang])].into(), log: Arc::clone(&log), relist: None };
+    let script =
+        Script { answers: vec![watch(vec![pause(7), end(5), Piece::Hang])].into(), log: Arc::clone(&log), storage: Ok(1), relist: None };
     let source = Source::new(SourceConfig::new(&PODS, 1), script, JsonThings::default(), &metrics);
     let mut handle = source.handle();
     let shutdown = CancellationToken::new();
