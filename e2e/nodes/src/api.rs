@@ -35,7 +35,7 @@ pub(crate) async fn create(client: &ApiClient, path: &str, body: String) -> Resu
     }
 }
 
-/// Deletes an object that may be gone already; `body` is DeleteOptions.
+/// Deletes an object that may be gone already; `body` is `DeleteOptions`.
 pub(crate) async fn delete(client: &ApiClient, path: &str, body: String) -> Result<(), CallError> {
     match send(client, Verb::Delete, path, body).await {
         Err(error) if error.error().code != 404 => Err(error),

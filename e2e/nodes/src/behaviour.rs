@@ -6,13 +6,13 @@
 //! | Word | The pod |
 //! |---|---|
 //! | `unready` | runs and is never ready; one that was becomes unready |
-//! | `never-start` | stays in ContainerCreating |
+//! | `never-start` | stays in `ContainerCreating` |
 //! | `fail` | ends in phase Failed |
 //! | `succeed` | ends in phase Succeeded |
-//! | `evict` | ends in phase Failed with reason Evicted and a DisruptionTarget condition |
-//! | `reject=<Reason>` | is refused by the kubelet, before it starts: phase Failed with that reason (NodeAffinity, OutOfcpu, SysctlForbidden) |
+//! | `evict` | ends in phase Failed with reason Evicted and a `DisruptionTarget` condition |
+//! | `reject=<Reason>` | is refused by the kubelet, before it starts: phase Failed with that reason (`NodeAffinity`, `OutOfcpu`, `SysctlForbidden`) |
 //! | `run-for=<duration>` | runs so long before it fails, succeeds or is evicted; without it, it does so at once |
-//! | `start-after=<duration>` | is in ContainerCreating so long |
+//! | `start-after=<duration>` | is in `ContainerCreating` so long |
 //! | `ready-after=<duration>` | runs so long before it is ready |
 //! | `stop-after=<duration>` | takes so long to end after its deletion, but no longer than its grace period |
 //! | `stuck-terminating` | ignores its deletion until it is told otherwise |

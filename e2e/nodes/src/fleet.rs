@@ -125,7 +125,7 @@ impl Fleet {
         let binder = match &options.scheduler {
             Some(scheduler) => {
                 let (node_store, node_writer) = store::<Node>();
-                let binder = Binder::new(pods.clone(), node_store, clients.writes, clock, &registry)?;
+                let binder = Binder::new(&pods, &node_store, clients.writes, clock, &registry)?;
                 informers.start(&NODES, None, NodeDecoder, node_writer);
                 binder.start(scheduler, &informers);
                 Some(binder)

@@ -205,7 +205,7 @@ impl Nodes {
     }
 }
 
-/// `meta/v1` MicroTime: exactly six digits.
+/// `meta/v1` `MicroTime`: exactly six digits.
 fn micro_time(now: Time) -> String {
     let at = jiff::Timestamp::from_nanosecond(now.0.into()).unwrap_or_default();
     at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()

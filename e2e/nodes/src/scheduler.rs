@@ -106,7 +106,7 @@ impl Scheduler {
         };
         let (pods, pod_writer) = store::<Pod>();
         let (nodes, node_writer) = store::<Node>();
-        let binder = Binder::new(pods, nodes, clients.writes, Clock::system(), &registry)?;
+        let binder = Binder::new(&pods, &nodes, clients.writes, Clock::system(), &registry)?;
         informers.start(&NODES, None, NodeDecoder, node_writer);
         informers.start(&PODS, None, PodDecoder::new(), pod_writer);
         binder.start(options, &informers);
@@ -130,7 +130,7 @@ impl Scheduler {
 
 impl Binder {
     /// A binder that hears of all changes of the two stores.
-    pub(crate) fn new(pods: Store<Pod>, nodes: Store<Node>, client: ApiClient, clock: Clock, registry: &Registry) -> Result<Arc<Self>> {
+    pub(crate) fn new(pods: &Store<Pod>, nodes: &Store<Node>, client: ApiClient, clock: Clock, registry: &Registry) -> Result<Arc<Self>> {
         let binder = Arc::new(Self {
             queue: WorkQueue::new("scheduler", clock, registry)?,
             pods: pods.clone(),

@@ -31,6 +31,7 @@ struct World {
     kubelets: Arc<Kubelets>,
     writer: StoreWriter<Pod>,
     log: Log,
+    seen: usize,
     stop: CancellationToken,
 }
 
@@ -66,7 +67,7 @@ fn world(behaviour: &str, answers: &[u16]) -> World {
         let (kubelets, stop) = (Arc::clone(&kubelets), stop.clone());
         tokio::spawn(async move { kubelets.work(stop).await });
     }
-    World { kubelets, writer, log, stop }
+    World { kubelets, writer, log, seen: 0, stop }
 }
 
 impl World {
@@ -74,11 +75,12 @@ impl World {
         self.writer.apply(SourceEvent::Applied(pod.clone()));
     }
 
-    /// The requests of the next so many seconds.
-    async fn requests(&self, seconds: u64) -> Vec<String> {
-        let known = self.log.lock().len();
+    /// The requests since the last call, after so many more seconds.
+    async fn requests(&mut self, seconds: u64) -> Vec<String> {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
-        self.log.lock().iter().skip(known).map(|(_, what)| what.clone()).collect()
+        let log = self.log.lock();
+        let known = std::mem::replace(&mut self.seen, log.len());
+        log.iter().skip(known).map(|(_, what)| what.clone()).collect()
     }
 }
 
@@ -190,7 +192,7 @@ mod scheduler {
     fn world(answers: &[u16]) -> World {
         let (client, log) = server(answers);
         let ((pods, pod_writer), (nodes, node_writer)) = (store::<Pod>(), store::<Node>());
-        let binder = Binder::new(pods, nodes, client, Clock::system(), &Registry::new()).unwrap();
+        let binder = Binder::new(&pods, &nodes, client, Clock::system(), &Registry::new()).unwrap();
         for _ in 0..4 {
             let binder = Arc::clone(&binder);
             tokio::spawn(async move { binder.work().await });

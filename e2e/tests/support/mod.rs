@@ -1,45 +1,60 @@
-//! A control plane with the program on it, and the objects that tests put there.
+//! What tests put on a control plane, and how they look at it.
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its own part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "support of tests, which fail by panicking")]
+
+pub mod scenarios;
 
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::controlplane::{Builder, ControlPlane};
-use e2e::{Server, wait};
+use e2e::controlplane::{AuditLog, AuditedRequest, ControlPlane, SERVICE_ACCOUNT_USER};
+use e2e::wait;
+use http::{Method, Request};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{Event, Pod};
-use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use kube::Client;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 /// How long anything may take on a busy machine of two cores.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A control plane, one namespace, and our ReplicaSet controller at work in it.
-pub struct Cluster {
-    pub plane: ControlPlane,
-    pub manager: Server,
+/// A namespace of its own on a shared control plane, with the administrator's rights.
+#[derive(Clone)]
+pub struct Space {
+    pub client: Client,
     pub namespace: String,
+    audit: Option<AuditLog>,
 }
 
-impl Cluster {
-    pub async fn start(builder: Builder) -> Result<Self> {
-        let plane = builder.start().await?;
-        let namespace = plane.namespace("test").await?;
-        let manager = plane.launch().controllers(["replicaset-controller"]).rate(1000, 1000).start().await?;
-        Ok(Self { plane, manager, namespace })
+impl Space {
+    pub async fn new(plane: &ControlPlane, prefix: &str) -> Result<Self> {
+        Ok(Self { client: plane.admin().clone(), namespace: plane.namespace(prefix).await?, audit: plane.audit().ok() })
     }
 
     pub fn sets(&self) -> Api<ReplicaSet> {
-        Api::namespaced(self.plane.admin().clone(), &self.namespace)
+        Api::namespaced(self.client.clone(), &self.namespace)
     }
 
     pub fn pods(&self) -> Api<Pod> {
-        Api::namespaced(self.plane.admin().clone(), &self.namespace)
+        Api::namespaced(self.client.clone(), &self.namespace)
     }
 
     pub fn events(&self) -> Api<Event> {
-        Api::namespaced(self.plane.admin().clone(), &self.namespace)
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// A request to a resource of this namespace, answered in JSON. `path` follows the namespace: `pods/a/status`.
+    pub async fn request(&self, method: Method, group: &str, path: &str, body: &Value) -> Result<Value> {
+        let request = Request::builder().method(method.clone()).uri(format!("{group}/namespaces/{}/{path}", self.namespace));
+        let kind = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
+        let request = request.header("content-type", kind).body(body.to_string().into_bytes())?;
+        self.client.request(request).await.with_context(|| format!("{method} {path}"))
+    }
+
+    /// Creates any object of the core group.
+    pub async fn create(&self, resource: &str, body: &Value) -> Result<Value> {
+        self.request(Method::POST, "/api/v1", resource, body).await
     }
 
     pub async fn create_set(&self, name: &str, replicas: i32) -> Result<ReplicaSet> {
@@ -49,7 +64,9 @@ impl Cluster {
     pub async fn create_set_with(&self, name: &str, replicas: i32, change: impl FnOnce(&mut Value)) -> Result<ReplicaSet> {
         let mut set = replica_set(name, replicas);
         change(&mut set);
-        Ok(self.sets().create(&PostParams::default(), &serde_json::from_value(set)?).await?)
+        // Not through the typed client, which knows fewer fields than the server.
+        let made = self.request(Method::POST, "/apis/apps/v1", "replicasets", &set).await?;
+        Ok(serde_json::from_value(made)?)
     }
 
     pub async fn scale(&self, name: &str, replicas: i32) -> Result<()> {
@@ -69,17 +86,28 @@ impl Cluster {
         Ok(self.pods().patch_status(name, &PatchParams::default(), &patch).await?)
     }
 
+    pub async fn delete_pod(&self, name: &str) -> Result<()> {
+        self.pods().delete(name, &DeleteParams::default()).await?;
+        Ok(())
+    }
+
+    pub async fn delete_set(&self, name: &str, params: &DeleteParams) -> Result<()> {
+        self.sets().delete(name, params).await?;
+        Ok(())
+    }
+
     /// Marks a pod as running and ready since so many seconds ago.
     pub async fn make_ready(&self, name: &str, seconds_ago: i64) -> Result<()> {
-        let since = k8s_openapi::jiff::Timestamp::now() - k8s_openapi::jiff::SignedDuration::from_secs(seconds_ago);
-        let since = since.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let condition = json!([{"type": "Ready", "status": "True", "lastTransitionTime": since}]);
-        self.patch_pod_status(name, json!({"phase": "Running", "conditions": condition})).await.map(drop)
+        self.patch_pod_status(name, ready_status(seconds_ago)).await.map(drop)
+    }
+
+    pub async fn all_pods(&self) -> Result<Vec<Pod>> {
+        Ok(self.pods().list(&ListParams::default()).await?.items)
     }
 
     /// The active pods that a set controls, by name.
     pub async fn active_pods(&self, set: &str) -> Result<Vec<Pod>> {
-        let mut pods = self.pods().list(&ListParams::default()).await?.items;
+        let mut pods = self.all_pods().await?;
         pods.retain(|pod| is_active(pod) && controller_of(pod).as_deref() == Some(set));
         pods.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
         Ok(pods)
@@ -98,9 +126,53 @@ impl Cluster {
         })
         .await
     }
+
+    /// Waits until a set's status, as JSON, satisfies `check`.
+    pub async fn status<T>(&self, set: &str, what: &str, mut check: impl FnMut(&Value) -> Result<T>) -> Result<T> {
+        wait::until(&format!("{set} to have {what}"), PATIENCE, async || {
+            let object = self.request(Method::GET, "/apis/apps/v1", &format!("replicasets/{set}"), &Value::Null).await?;
+            let status = object.get("status").unwrap_or(&Value::Null);
+            check(status).with_context(|| format!("status {status}"))
+        })
+        .await
+    }
+
+    /// Waits until an object is gone.
+    pub async fn set_gone(&self, set: &str) -> Result<()> {
+        wait::until(&format!("{set} to be gone"), PATIENCE, async || {
+            ensure!(self.sets().get_opt(set).await?.is_none(), "it is there");
+            Ok(())
+        })
+        .await
+    }
+
+    /// How many requests of ours `which` accepts, in this namespace.
+    pub fn our_requests(&self, which: impl Fn(&AuditedRequest) -> bool) -> Result<usize> {
+        let audit = self.audit.as_ref().context("no audit log was asked for")?;
+        audit.count(|request| request.kind.user == SERVICE_ACCOUNT_USER && request.namespace == self.namespace && which(request))
+    }
+
+    /// How many requests of ours to pods had that verb and that answer.
+    pub fn pod_requests(&self, verb: &str, code: u16) -> Result<usize> {
+        self.our_requests(|request| {
+            let kind = &request.kind;
+            kind.resource == "pods" && kind.verb == verb && kind.code == code
+        })
+    }
 }
 
-/// A ReplicaSet whose pods a simulated kubelet runs.
+/// A status of a pod that is running and ready since so many seconds ago.
+pub fn ready_status(seconds_ago: i64) -> Value {
+    json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": ago(seconds_ago)}]})
+}
+
+/// The time so many seconds ago, as the API writes it.
+pub fn ago(seconds: i64) -> String {
+    let at = k8s_openapi::jiff::Timestamp::now() - k8s_openapi::jiff::SignedDuration::from_secs(seconds);
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// A ReplicaSet whose selector and template have the label `app`, its own name.
 pub fn replica_set(name: &str, replicas: i32) -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name},

@@ -117,7 +117,7 @@ impl Executor {
 }
 
 /// A refusal's text with the prefix in place of the name, so that the refusals of many tries are one and the same event and condition.
-fn without_name(outcome: Outcome, name: &str, prefix: &str) -> Outcome {
+pub(super) fn without_name(outcome: Outcome, name: &str, prefix: &str) -> Outcome {
     match outcome {
         Outcome::Failed(error) => Outcome::Failed(ApiError { message: error.message.replace(name, prefix), ..error }),
         other => other,
