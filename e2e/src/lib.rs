@@ -2,6 +2,7 @@
 //!
 //! - [`controlplane`] starts etcd, API servers, kube-controller-manager and kube-scheduler on loopback, built from Go modules.
 //! - [`process`] runs `workloads-controller-manager` as a child process.
+//! - [`proxy`] stands between a program and its API server and injects faults.
 //! - [`wait`] holds the only way a test waits here: for a condition, with a deadline, and with what was last seen in the error.
 //! - [`upstream`] runs Kubernetes' own integration tests against a controller in another process.
 //!
@@ -12,6 +13,7 @@ pub mod controlplane;
 pub mod endpoint;
 pub mod ports;
 pub mod process;
+pub mod proxy;
 pub mod server;
 pub mod upstream;
 pub mod wait;

@@ -173,6 +173,26 @@ impl Rule {
     }
 }
 
+// === impl Fault ===
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Delay(delay) => write!(f, "delayed {delay:?}"),
+            Self::Slow(delay) => write!(f, "answer delayed {delay:?}"),
+            Self::Hold => f.write_str("held"),
+            Self::HoldAnswer => f.write_str("answer held"),
+            Self::Lose(moment, loss) => write!(f, "lost {moment:?} {loss:?}"),
+            Self::Refuse(moment, refusal) => write!(f, "refused {moment:?} {} {}", refusal.code, refusal.reason),
+            Self::Truncate(ending) => write!(f, "truncated {ending:?}"),
+            Self::ErrorEvent(refusal) => write!(f, "error event {} {}", refusal.code, refusal.reason),
+            Self::Record(_) => f.write_str("recorded"),
+            Self::Replay(moment, _) => write!(f, "replayed {moment:?}"),
+            Self::Watch(fault) => write!(f, "watch {fault:?}"),
+        }
+    }
+}
+
 // === impl When ===
 
 impl When {

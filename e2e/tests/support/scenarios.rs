@@ -5,16 +5,17 @@
 
 use std::pin::Pin;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow};
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, LocalSet, spawn_local};
 
 /// Longer than any scenario's own deadlines; it only ends what hangs.
 const LIMIT: Duration = Duration::from_mins(5);
 
-type Run<C> = fn(Arc<C>) -> Pin<Box<dyn Future<Output = Result<()>> + Send>>;
+// One thread runs them all: futures with async closures can't be shown to be Send, and the work is done by other processes.
+type Run<C> = fn(Rc<C>) -> Pin<Box<dyn Future<Output = Result<()>>>>;
 
 /// One scenario over a shared context.
 pub struct Scenario<C> {
@@ -28,7 +29,7 @@ impl<C> Clone for Scenario<C> {
     }
 }
 
-/// Names functions `async fn(Arc<Context>) -> Result<()>` as scenarios.
+/// Names functions `async fn(Rc<Context>) -> Result<()>` as scenarios.
 #[macro_export]
 macro_rules! scenarios {
     ($($module:ident::{$($name:ident),+ $(,)?}),+ $(,)?) => {
@@ -40,7 +41,7 @@ macro_rules! scenarios {
 }
 
 /// What the scenarios of a program share.
-pub trait Context: Sized + Send + Sync + 'static {
+pub trait Context: Sized + 'static {
     /// Starts it.
     fn start() -> impl Future<Output = Result<Self>>;
     /// Ends it in order, after the last scenario.
@@ -59,15 +60,15 @@ pub fn run<C: Context>(scenarios: &[Scenario<C>]) -> ExitCode {
     if chosen.is_empty() {
         return ExitCode::SUCCESS;
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
-    runtime.block_on(async {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    LocalSet::new().block_on(&runtime, async {
         let began = Instant::now();
         let context = C::start().await.expect("the control plane starts");
         println!("started in {:.1?}", began.elapsed());
-        let context = Arc::new(context);
+        let context = Rc::new(context);
         let mut failed = run_all(&context, chosen).await;
         // A scenario that was cut off may still hold it; then there is nothing left to say either.
-        let mut context = Arc::into_inner(context).expect("all scenarios have ended");
+        let mut context = Rc::into_inner(context).expect("all scenarios have ended");
         if let Err(error) = context.stop().await {
             failed.push(format!("the end: {error:?}"));
         }
@@ -79,14 +80,14 @@ pub fn run<C: Context>(scenarios: &[Scenario<C>]) -> ExitCode {
 }
 
 /// The failures' texts.
-async fn run_all<C: Context>(context: &Arc<C>, chosen: Vec<Scenario<C>>) -> Vec<String> {
+async fn run_all<C: Context>(context: &Rc<C>, chosen: Vec<Scenario<C>>) -> Vec<String> {
     let mut running = JoinSet::new();
     for Scenario { name, run } in chosen {
-        let context = Arc::clone(context);
-        running.spawn(async move {
+        let context = Rc::clone(context);
+        running.spawn_local(async move {
             let began = Instant::now();
             // A task of its own, so that a failed assertion is one scenario's failure and has its name.
-            let mut task = tokio::spawn(run(context));
+            let mut task = spawn_local(run(context));
             let ended = tokio::time::timeout(LIMIT, &mut task).await;
             task.abort();
             let result = match ended {

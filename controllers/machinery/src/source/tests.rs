@@ -1,5 +1,6 @@
 //! Whole histories of lists and watches, answered from a script under paused time.
 
+mod convergence;
 mod decoding;
 mod listing;
 mod watching;
