@@ -42,7 +42,7 @@ pub async fn pods_come_go_and_are_replaced(cluster: Shared) -> Result<()> {
     // Without a change of the replicas: the generation is observed all the same.
     let labels = json!({"spec": {"template": {"metadata": {"annotations": {"note": "1"}}}}});
     let generation = space.patch_set("web", labels).await?.metadata.generation;
-    space.status("web", "an observed generation", |status| {
+    space.status("an observed generation", |status| {
         ensure!(status["observedGeneration"].as_i64() == generation, "it should be {generation:?}");
         Ok(())
     })

@@ -13,7 +13,7 @@ use http::{Method, Request};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Client;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 /// How long anything may take on a busy machine of two cores.
@@ -127,10 +127,10 @@ impl Space {
         .await
     }
 
-    /// Waits until a set's status, as JSON, satisfies `check`.
-    pub async fn status<T>(&self, set: &str, what: &str, mut check: impl FnMut(&Value) -> Result<T>) -> Result<T> {
-        wait::until(&format!("{set} to have {what}"), PATIENCE, async || {
-            let object = self.request(Method::GET, "/apis/apps/v1", &format!("replicasets/{set}"), &Value::Null).await?;
+    /// Waits until the status of the set `web`, as JSON, satisfies `check`.
+    pub async fn status<T>(&self, what: &str, mut check: impl FnMut(&Value) -> Result<T>) -> Result<T> {
+        wait::until(what, PATIENCE, async || {
+            let object = self.request(Method::GET, "/apis/apps/v1", "replicasets/web", &Value::Null).await?;
             let status = object.get("status").unwrap_or(&Value::Null);
             check(status).with_context(|| format!("status {status}"))
         })

@@ -158,7 +158,8 @@ impl Transport for Server {
                     write(&mut bytes, added(&format!("{name}@{at}")));
                 }
                 // The end may be marked later than the snapshot was taken.
-                let marked = world.random.u64(version..=world.version());
+                let now = world.version();
+                let marked = world.random.u64(version..=now);
                 changes(&world, version, marked, &mut bytes);
                 if !world.fault(30) {
                     write(&mut bytes, end(marked));
