@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::options::{ControllerName, Options};
-use crate::replicaset::ReplicaSetController;
+use crate::replicaset::{ReplicaSetController, deletion_age_ratio};
 use crate::serve::Server;
 
 /// The process: what it is made of, and the tasks it consists of.
@@ -167,6 +167,7 @@ impl App {
             expectations: Arc::clone(&expectations),
             queue: WorkQueue::new("replicaset", self.clock.clone(), &self.registry)?,
             clock: self.clock.clone(),
+            deletion_age_ratio: deletion_age_ratio(&self.registry)?,
             gates: Gates {
                 pod_deletion_cost: gates.enabled("PodDeletionCost"),
                 terminating_replicas: gates.enabled("DeploymentReplicaSetTerminatingReplicas"),

@@ -12,6 +12,7 @@ use machinery::sync::Reconciler;
 use model::labels::Labels;
 use model::plan::{Answer, Conclusion, Decision, Event, Lookup, ObjectRef, Outcome, Outcomes, PODS, Plan, REPLICASETS, Resource, Step};
 use model::{ControllerRef, ObjectKey, OwnerKind, Pod, ReplicaSet, Time};
+use prometheus::{Histogram, HistogramOpts, Registry};
 use replicaset::{Gates, View};
 
 /// What the controller reads and remembers; shared by its handlers and its syncs.
@@ -29,6 +30,18 @@ pub(crate) struct ReplicaSetController {
     pub(crate) clock: Clock,
     /// Feature gates.
     pub(crate) gates: Gates,
+    /// How old the pods are that the ranking picks.
+    pub(crate) deletion_age_ratio: Histogram,
+}
+
+/// `replicaset_controller_sorting_deletion_age_ratio` (upstream `pkg/controller/replicaset/metrics`).
+pub(crate) fn deletion_age_ratio(registry: &Registry) -> Result<Histogram, prometheus::Error> {
+    let name = "replicaset_controller_sorting_deletion_age_ratio";
+    let help = "The ratio of the chosen deleted pod's ages to the current youngest pod's age (at the time). Should be <2.";
+    let buckets = prometheus::exponential_buckets(0.25, 2.0, 6)?;
+    let histogram = Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets))?;
+    registry.register(Box::new(histogram.clone()))?;
+    Ok(histogram)
 }
 
 // === impl ReplicaSetController ===
@@ -195,7 +208,13 @@ impl Reconciler for ReplicaSetController {
     }
 
     fn decide(&self, view: &View, now: Time) -> Decision {
-        replicaset::decide(view, now)
+        let decision = replicaset::decide(view, now);
+        if let Decision::Act(plan) = &decision {
+            for ratio in replicaset::deletion_age_ratios(view, plan, now) {
+                self.deletion_age_ratio.observe(ratio);
+            }
+        }
+        decision
     }
 
     fn look(&self, view: &mut View, lookup: Lookup) {

@@ -3,6 +3,7 @@
 //! Pure: [`decide`] and [`conclude`] read a [`View`] and return plain data; [`View::absorb`] and [`View::answer`] take what
 //! became of it. The same view and time always give the same plan.
 
+mod age_ratio;
 mod availability;
 mod claim;
 mod decide;
@@ -10,6 +11,7 @@ mod events;
 mod status;
 mod view;
 
+pub use age_ratio::deletion_age_ratios;
 pub use decide::{BURST_REPLICAS, conclude, decide};
 pub use events::event;
 pub use view::{Gates, View};

@@ -4,10 +4,10 @@ mod support;
 
 use std::time::Duration;
 
-use model::plan::{Answer, Outcome, Question};
+use model::plan::{Answer, Decision, Outcome, Outcomes, Question};
 use model::pod::Phase;
 use model::{ControllerRef, Timestamp, Uid};
-use replicaset::{BURST_REPLICAS, View};
+use replicaset::{BURST_REPLICAS, View, decide, deletion_age_ratios};
 use serde_json::json;
 use support::{GATES, NOW, api_error, done, labels, owned_by, pod, pods, set, sync, view};
 
@@ -213,4 +213,19 @@ fn rs_27_finished_pods_are_neither_touched_nor_counted() {
     let did = sync(view(&set(3, |_| {}), all), None, |_| done("x"));
     assert!(did.actions.is_empty());
     assert_eq!(did.status()["replicas"], 3);
+}
+
+#[test]
+fn the_ages_of_the_pods_picked_are_told_against_the_youngest() {
+    let seconds_old = |number, seconds| pod(number, |pod| pod.created = Timestamp::from_seconds(NOW.0 / 1_000_000_000 - seconds));
+    let all = vec![seconds_old(0, 100), seconds_old(1, 35), seconds_old(2, 10), pod(3, |pod| pod.ready = false)];
+    let mut view = view(&set(0, |_| {}), all.clone());
+    let Decision::Act(claims) = decide(&view, NOW) else { panic!("claims come first") };
+    view.absorb(&claims, &Outcomes(vec![vec![]]));
+    let Decision::Act(plan) = decide(&view, NOW) else { panic!("then the deletes") };
+    assert!(deletion_age_ratios(&view, &plan, NOW).is_empty(), "nothing was chosen");
+    view.relate(all);
+    let mut ratios = deletion_age_ratios(&view, &plan, NOW);
+    ratios.sort_by(f64::total_cmp);
+    assert_eq!(ratios, [1.0, 3.0, 10.0]);
 }

@@ -67,7 +67,7 @@ async fn pods_for_each_rule(space: &Space) -> Result<Vec<&'static str>> {
     Ok(vec!["unassigned", "pending", "unknown", "unready", "cheap", "just-ready", "restarted", "sidecar-restarted", "last"])
 }
 
-pub async fn pods_go_in_upstreams_order(cluster: Shared) -> Result<()> {
+pub(crate) async fn pods_go_in_upstreams_order(cluster: Shared) -> Result<()> {
     let space = cluster.space("order").await?;
     // The kubelet deletes pods that are bound to a node; here a grace period of zero does.
     let mut order = pods_for_each_rule(&space).await?;
@@ -91,7 +91,7 @@ pub async fn pods_go_in_upstreams_order(cluster: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn of_two_like_pods_the_younger_goes(cluster: Shared) -> Result<()> {
+pub(crate) async fn of_two_like_pods_the_younger_goes(cluster: Shared) -> Result<()> {
     let space = cluster.space("age").await?;
     let age = async |name: &str| -> Result<i64> {
         let pod = space.pods().get(name).await?;
@@ -114,7 +114,7 @@ pub async fn of_two_like_pods_the_younger_goes(cluster: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn the_fuller_node_loses_a_pod_first(cluster: Shared) -> Result<()> {
+pub(crate) async fn the_fuller_node_loses_a_pod_first(cluster: Shared) -> Result<()> {
     let space = cluster.space("spread").await?;
     // Two sets under one owner: the pods of both make a node full.
     let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}});

@@ -39,7 +39,7 @@ fn failure(status: &Value) -> Option<&Value> {
     status["conditions"].as_array()?.iter().find(|condition| condition["type"] == "ReplicaFailure")
 }
 
-pub async fn a_quota_sets_replica_failure_until_it_is_raised(cluster: Shared) -> Result<()> {
+pub(crate) async fn a_quota_sets_replica_failure_until_it_is_raised(cluster: Shared) -> Result<()> {
     let space = cluster.space("quota").await?;
     quota(&space, 1).await?;
     space.create_set("web", 3).await?;
@@ -69,7 +69,7 @@ pub async fn a_quota_sets_replica_failure_until_it_is_raised(cluster: Shared) ->
     .await
 }
 
-pub async fn rs_06_a_quota_ends_a_pass_at_the_first_refused_batch(cluster: Shared) -> Result<()> {
+pub(crate) async fn rs_06_a_quota_ends_a_pass_at_the_first_refused_batch(cluster: Shared) -> Result<()> {
     let space = cluster.space("rs-06").await?;
     quota(&space, 5).await?;
     space.create_set("web", 500).await?;
@@ -127,7 +127,7 @@ async fn events(space: &Space, reason: &str, count: usize) -> Result<Vec<Event>>
     .await
 }
 
-pub async fn creates_and_deletes_are_events(cluster: Shared) -> Result<()> {
+pub(crate) async fn creates_and_deletes_are_events(cluster: Shared) -> Result<()> {
     let space = cluster.space("events").await?;
     space.create_set("web", 3).await?;
     let pods: Vec<_> = space.settled("web", 3).await?.iter().map(name_of).collect();

@@ -29,7 +29,7 @@ async fn requested(space: &Space, verb: &str, code: u16, count: usize) -> Result
     .await
 }
 
-pub async fn orphans_that_match_are_adopted(cluster: Shared) -> Result<()> {
+pub(crate) async fn orphans_that_match_are_adopted(cluster: Shared) -> Result<()> {
     let space = cluster.space("adopt").await?;
     orphan(&space, "found", json!({"app": "web"})).await?;
     orphan(&space, "other", json!({"app": "other"})).await?;
@@ -57,7 +57,7 @@ pub async fn orphans_that_match_are_adopted(cluster: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_relabelled_pod_is_released_and_comes_back(cluster: Shared) -> Result<()> {
+pub(crate) async fn a_relabelled_pod_is_released_and_comes_back(cluster: Shared) -> Result<()> {
     let space = cluster.space("release").await?;
     space.create_set("web", 2).await?;
     let pods = space.settled("web", 2).await?;
@@ -88,7 +88,7 @@ pub async fn a_relabelled_pod_is_released_and_comes_back(cluster: Shared) -> Res
     requested(&space, "delete", 200, 1).await
 }
 
-pub async fn a_foreground_delete_takes_the_pods_first(cluster: Shared) -> Result<()> {
+pub(crate) async fn a_foreground_delete_takes_the_pods_first(cluster: Shared) -> Result<()> {
     let space = cluster.space("foreground").await?;
     space.create_set("web", 3).await?;
     let pods = space.settled("web", 3).await?;
@@ -113,7 +113,7 @@ pub async fn a_foreground_delete_takes_the_pods_first(cluster: Shared) -> Result
     requested(&space, "delete", 200, 0).await
 }
 
-pub async fn a_background_delete_takes_the_pods(cluster: Shared) -> Result<()> {
+pub(crate) async fn a_background_delete_takes_the_pods(cluster: Shared) -> Result<()> {
     let space = cluster.space("background").await?;
     space.create_set("web", 3).await?;
     space.settled("web", 3).await?;
@@ -129,7 +129,7 @@ pub async fn a_background_delete_takes_the_pods(cluster: Shared) -> Result<()> {
     requested(&space, "delete", 200, 0).await
 }
 
-pub async fn orphaned_pods_are_adopted_by_a_look_alike(cluster: Shared) -> Result<()> {
+pub(crate) async fn orphaned_pods_are_adopted_by_a_look_alike(cluster: Shared) -> Result<()> {
     let space = cluster.space("orphan").await?;
     space.create_set("web", 3).await?;
     let mut before: Vec<_> = space.settled("web", 3).await?.iter().map(name_of).collect();
@@ -151,7 +151,7 @@ pub async fn orphaned_pods_are_adopted_by_a_look_alike(cluster: Shared) -> Resul
     requested(&space, "patch", 200, 3).await
 }
 
-pub async fn rs_12_orphans_of_a_dying_set_go_to_the_living_one(cluster: Shared) -> Result<()> {
+pub(crate) async fn rs_12_orphans_of_a_dying_set_go_to_the_living_one(cluster: Shared) -> Result<()> {
     let space = cluster.space("rs-12").await?;
     for name in ["dying", "living"] {
         space.create_set_with(name, 2, |set| {
@@ -202,7 +202,7 @@ async fn ready_pods(space: &Space) -> Result<Vec<Pod>> {
     Ok(active)
 }
 
-pub async fn rs_13_the_survivor_of_two_look_alikes_never_falls_below_its_size(cluster: Shared) -> Result<()> {
+pub(crate) async fn rs_13_the_survivor_of_two_look_alikes_never_falls_below_its_size(cluster: Shared) -> Result<()> {
     let space = cluster.space("rs-13").await?;
     for name in ["one", "two"] {
         space.request(Method::POST, "/apis/apps/v1", "deployments", &deployment(name)).await?;

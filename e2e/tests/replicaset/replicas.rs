@@ -14,7 +14,7 @@ fn number(status: &Value, field: &str) -> i64 {
     status[field].as_i64().unwrap_or(0)
 }
 
-pub async fn pods_come_go_and_are_replaced(cluster: Shared) -> Result<()> {
+pub(crate) async fn pods_come_go_and_are_replaced(cluster: Shared) -> Result<()> {
     let space = cluster.space("scale").await?;
     space.create_set("web", 5).await?;
     let pods = space.settled("web", 5).await?;
@@ -49,7 +49,7 @@ pub async fn pods_come_go_and_are_replaced(cluster: Shared) -> Result<()> {
     .await
 }
 
-pub async fn evicted_pods_are_replaced(cluster: Shared) -> Result<()> {
+pub(crate) async fn evicted_pods_are_replaced(cluster: Shared) -> Result<()> {
     let space = cluster.space("evict").await?;
     space.create_set("web", 3).await?;
     let pods = space.settled("web", 3).await?;
@@ -70,7 +70,7 @@ pub async fn evicted_pods_are_replaced(cluster: Shared) -> Result<()> {
     Ok(())
 }
 
-pub async fn availability_waits_for_min_ready_seconds(cluster: Shared) -> Result<()> {
+pub(crate) async fn availability_waits_for_min_ready_seconds(cluster: Shared) -> Result<()> {
     let space = cluster.space("min-ready").await?;
     space.create_set_with("web", 2, |set| set["spec"]["minReadySeconds"] = json!(4)).await?;
     let pods = space.settled("web", 2).await?;
@@ -96,7 +96,7 @@ pub async fn availability_waits_for_min_ready_seconds(cluster: Shared) -> Result
     Ok(())
 }
 
-pub async fn rs_24_terminating_pods_are_replaced_at_once_and_counted_apart(cluster: Shared) -> Result<()> {
+pub(crate) async fn rs_24_terminating_pods_are_replaced_at_once_and_counted_apart(cluster: Shared) -> Result<()> {
     let space = cluster.space("rs-24").await?;
     space.create_set("web", 2).await?;
     let pods = space.settled("web", 2).await?;
@@ -125,7 +125,7 @@ pub async fn rs_24_terminating_pods_are_replaced_at_once_and_counted_apart(clust
     .await
 }
 
-pub async fn rs_25_pods_that_are_not_available_yet_are_scaled_down_at_once(cluster: Shared) -> Result<()> {
+pub(crate) async fn rs_25_pods_that_are_not_available_yet_are_scaled_down_at_once(cluster: Shared) -> Result<()> {
     let space = cluster.space("rs-25").await?;
     space.create_set_with("web", 5, |set| set["spec"]["minReadySeconds"] = json!(99999)).await?;
     for pod in space.settled("web", 5).await? {
@@ -141,7 +141,7 @@ pub async fn rs_25_pods_that_are_not_available_yet_are_scaled_down_at_once(clust
     Ok(())
 }
 
-pub async fn rs_27_failed_pods_stay_and_are_not_counted(cluster: Shared) -> Result<()> {
+pub(crate) async fn rs_27_failed_pods_stay_and_are_not_counted(cluster: Shared) -> Result<()> {
     let space = cluster.space("rs-27").await?;
     space.create_set("web", 23).await?;
     let mut failed: Vec<_> = space.settled("web", 23).await?.iter().map(name_of).collect();

@@ -8,7 +8,7 @@ use crate::Shared;
 use crate::support::name_of;
 
 /// Whether the API server is new enough for `emptyDir.mode`, a field of 1.37.
-pub fn has_empty_dir_mode() -> bool {
+pub(crate) fn has_empty_dir_mode() -> bool {
     std::env::var("K8S_VERSION").ok().filter(|release| !release.is_empty()).is_none_or(|release| !release.starts_with("1.3") || release.starts_with("1.37"))
 }
 
@@ -37,7 +37,7 @@ fn template() -> Value {
     })
 }
 
-pub async fn a_template_newer_than_our_library_survives(cluster: Shared) -> Result<()> {
+pub(crate) async fn a_template_newer_than_our_library_survives(cluster: Shared) -> Result<()> {
     let space = cluster.space("template").await?;
     let set = space.create_set_with("web", 1, |set| set["spec"]["template"] = template()).await?;
     let pods = space.settled("web", 1).await?;

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// How the administrator reaches the plane's API server, or with a token somebody else.
-pub async fn config(plane: &ControlPlane, token: Option<String>) -> Result<Config> {
+pub(crate) async fn config(plane: &ControlPlane, token: Option<String>) -> Result<Config> {
     let file = Kubeconfig::read_from(plane.admin_kubeconfig())?;
     let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
     if let Some(token) = token {
@@ -26,15 +26,15 @@ pub async fn config(plane: &ControlPlane, token: Option<String>) -> Result<Confi
 }
 
 /// Our client, without a rate limit.
-pub fn client(config: &Config) -> Result<ApiClient> {
+pub(crate) fn client(config: &Config) -> Result<ApiClient> {
     let options = ClientOptions { qps: 0.0, ..ClientOptions::default() };
     Ok(ApiClient::new(config, &options, &ClientMetrics::register(&Registry::new())?, true)?)
 }
 
 /// What a source has handed on.
-pub struct Seen<O>(Arc<Mutex<History<O>>>);
+pub(crate) struct Seen<O>(Arc<Mutex<History<O>>>);
 
-pub struct History<O> {
+pub(crate) struct History<O> {
     /// By the lists, by name.
     pub listed: BTreeMap<String, Arc<O>>,
     /// By the watch, by name: the latest.
@@ -44,7 +44,7 @@ pub struct History<O> {
 }
 
 impl<O> Seen<O> {
-    pub fn look<T>(&self, at: impl FnOnce(&History<O>) -> T) -> T {
+    pub(crate) fn look<T>(&self, at: impl FnOnce(&History<O>) -> T) -> T {
         at(&self.0.lock().unwrap())
     }
 }
@@ -79,7 +79,7 @@ impl<O: Object> Sink<O> for Seen<O> {
 }
 
 /// A running source, which ends when this is dropped.
-pub struct Running {
+pub(crate) struct Running {
     pub handle: SourceHandle,
     task: JoinHandle<()>,
 }
@@ -91,12 +91,12 @@ impl Drop for Running {
 }
 
 /// What a source reads: a resource in a namespace.
-pub fn of(resource: &'static Resource, namespace: &str) -> SourceConfig {
+pub(crate) fn of(resource: &'static Resource, namespace: &str) -> SourceConfig {
     SourceConfig { namespace: Some(namespace.to_owned()), ..SourceConfig::new(resource, 7) }
 }
 
 /// Runs a source over any transport into any sink.
-pub fn start<D, T, S>(config: SourceConfig, transport: T, decoder: D, sink: S) -> Result<Running>
+pub(crate) fn start<D, T, S>(config: SourceConfig, transport: T, decoder: D, sink: S) -> Result<Running>
 where
     D: Decode,
     T: Transport,
@@ -109,7 +109,7 @@ where
 }
 
 /// A transport whose first request is another one.
-pub struct Altered {
+pub(crate) struct Altered {
     pub inner: ApiTransport,
     pub watch: Option<fn(&mut WatchRequest)>,
     /// The first page after the first is asked for again and again until the server refuses it.
@@ -141,7 +141,7 @@ impl Transport for Altered {
 }
 
 /// The server's no.
-pub fn refusal<T>(result: Result<T, CallError>) -> ApiError {
+pub(crate) fn refusal<T>(result: Result<T, CallError>) -> ApiError {
     match result {
         Err(CallError::Refused(error)) => error,
         Err(other) => panic!("not a refusal: {other:?}"),

@@ -95,7 +95,7 @@ async fn synced(source: &mut Running, seen: &Seen<model::Pod>, pods: usize) -> R
     .await
 }
 
-pub async fn a_source_without_rights_hears_403_until_it_has_them(planes: Shared) -> Result<()> {
+pub(crate) async fn a_source_without_rights_hears_403_until_it_has_them(planes: Shared) -> Result<()> {
     let plane = &planes.streaming;
     let space = Space::new(plane, "rights").await?;
     create_pods(&space, 3).await?;
@@ -118,7 +118,7 @@ pub async fn a_source_without_rights_hears_403_until_it_has_them(planes: Shared)
     synced(&mut source, &seen, 3).await
 }
 
-pub async fn a_list_whose_history_is_gone_hears_410_and_begins_again(planes: Shared) -> Result<()> {
+pub(crate) async fn a_list_whose_history_is_gone_hears_410_and_begins_again(planes: Shared) -> Result<()> {
     let plane = &planes.paging;
     let space = Space::new(plane, "gone").await?;
     create_pods(&space, 5).await?;
@@ -159,7 +159,7 @@ fn expired(space: &Space, after: &str) -> Result<String> {
     Ok(format!("/api/v1/namespaces/{}/pods?limit=2&continue={}", space.namespace, token(after)?))
 }
 
-pub async fn a_watch_from_the_distant_past_hears_410_and_lists_again(planes: Shared) -> Result<()> {
+pub(crate) async fn a_watch_from_the_distant_past_hears_410_and_lists_again(planes: Shared) -> Result<()> {
     let plane = &planes.streaming;
     let space = Space::new(plane, "past").await?;
     create_pods(&space, 3).await?;
@@ -217,7 +217,7 @@ async fn jail(plane: &ControlPlane, space: &Space, name: &str) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_source_of_a_server_under_load_hears_429_and_waits(planes: Shared) -> Result<()> {
+pub(crate) async fn a_source_of_a_server_under_load_hears_429_and_waits(planes: Shared) -> Result<()> {
     let plane = &planes.streaming;
     let space = Space::new(plane, "load").await?;
     create_pods(&space, 3).await?;
@@ -252,7 +252,7 @@ pub async fn a_source_of_a_server_under_load_hears_429_and_waits(planes: Shared)
     Ok(())
 }
 
-pub async fn an_eviction_against_a_budget_is_429_with_a_delay(planes: Shared) -> Result<()> {
+pub(crate) async fn an_eviction_against_a_budget_is_429_with_a_delay(planes: Shared) -> Result<()> {
     let plane = &planes.streaming;
     let space = Space::new(plane, "budget").await?;
     let pod = json!({"metadata": {"name": "p", "labels": {"app": "web"}}, "spec": pod_spec()});
@@ -272,7 +272,7 @@ pub async fn an_eviction_against_a_budget_is_429_with_a_delay(planes: Shared) ->
     Ok(())
 }
 
-pub async fn a_version_of_the_future_is_504_and_is_waited_for(planes: Shared) -> Result<()> {
+pub(crate) async fn a_version_of_the_future_is_504_and_is_waited_for(planes: Shared) -> Result<()> {
     let plane = &planes.streaming;
     let space = Space::new(plane, "future").await?;
     create_pods(&space, 3).await?;

@@ -14,6 +14,9 @@ use crate::client::{CallError, no_answer};
 /// After so many streaming lists that broke off, one is read by pages: progress matters more than the way.
 const BROKEN: u32 = 3;
 
+/// A list is begun again so often for objects that fail for the first time; then even they are left out, so that it ends.
+const LOOKS: u32 = 3;
+
 // === impl Source ===
 
 impl<D: Decode, T: Transport> Source<D, T> {
@@ -112,14 +115,14 @@ impl<D: Decode, T: Transport> Source<D, T> {
     }
 
     pub(super) fn look_again(&mut self) -> State<T::Chunks> {
-        self.last_look = true;
+        self.looks += 1;
         self.wait(no_answer("Undecodable", "objects could not be decoded: listing again"), After::List)
     }
 
     pub(super) fn list_done<S: Sink<D::Object>>(&mut self, version: ResourceVersion, sink: &mut S) {
         self.version = version;
         self.wanted = Freshness::NotOlderThan(version);
-        self.last_look = false;
+        self.looks = 0;
         self.stuck = 0;
         if let Way::Stream { broken } = &mut self.way {
             *broken = 0;
@@ -140,7 +143,7 @@ impl<D: Decode, T: Transport> Source<D, T> {
     }
 
     pub(super) fn decode_listed(&mut self, raw: &[u8]) -> Option<D::Object> {
-        self.decode(raw, self.last_look).unwrap_or_else(|SecondLook| {
+        self.decode(raw, self.looks >= LOOKS).unwrap_or_else(|SecondLook| {
             self.second_look = true;
             None
         })

@@ -54,8 +54,8 @@ pub struct Source<D, T> {
     pub(super) stuck: u32,
     /// The list in progress had an object that gets a second look.
     pub(super) second_look: bool,
-    /// The list in progress is that second look.
-    pub(super) last_look: bool,
+    /// Lists in a row that were begun again for such objects.
+    pub(super) looks: u32,
     /// Objects a page; halved when a page is too large to be read.
     pub(super) page_size: u32,
 }
@@ -136,7 +136,7 @@ impl<D: Decode, T: Transport> Source<D, T> {
             way: Way::Stream { broken: 0 },
             stuck: 0,
             second_look: false,
-            last_look: false,
+            looks: 0,
             page_size: config.page_size.max(1),
             config,
         }
