@@ -222,24 +222,31 @@ impl ControlPlane {
 
     /// Runs one more kube-controller-manager, owned by the caller: the reference for ours, or a stage of a handover.
     pub async fn run_controller_manager(&self, options: &ControllerManager) -> Result<Server> {
+        let mut server = self.spawn_controller_manager(options)?;
+        server.ready("/healthz", START).await?;
+        Ok(server)
+    }
+
+    /// The same without waiting: for starts that are watched.
+    pub fn spawn_controller_manager(&self, options: &ControllerManager) -> Result<Server> {
         let port = ports::free()?;
         let command = options.command(&self.binaries, &self.credentials, self.admin_kubeconfig(), port)?;
-        self.run("kube-controller-manager", &command, port).await
+        self.spawn("kube-controller-manager", &command, port)
     }
 
     async fn run_scheduler(&self) -> Result<Server> {
         let port = ports::free()?;
         let command = components::scheduler(&self.binaries, &self.credentials, self.admin_kubeconfig(), port)?;
-        self.run("kube-scheduler", &command, port).await
+        let mut server = self.spawn("kube-scheduler", &command, port)?;
+        server.ready("/healthz", START).await?;
+        Ok(server)
     }
 
-    async fn run(&self, name: &str, command: &Command, port: u16) -> Result<Server> {
+    fn spawn(&self, name: &str, command: &Command, port: u16) -> Result<Server> {
         let process = Child::spawn(name, command, self.folder.new_log(name))?;
         let token = self.credentials.token(User::Admin);
         let endpoint = Endpoint::new(&format!("https://127.0.0.1:{port}"), Some(self.credentials.ca()), Some(token))?;
-        let mut server = Server::new(process, endpoint);
-        server.ready("/healthz", START).await?;
-        Ok(server)
+        Ok(Server::new(process, endpoint))
     }
 
     async fn await_api_servers(&mut self) -> Result<()> {

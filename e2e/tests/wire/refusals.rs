@@ -7,7 +7,7 @@ use e2e::{ControlPlane, wait};
 use http::{Method, Request};
 use kube::client::Body;
 use machinery::client::Class;
-use machinery::source::{ApiTransport, Chunks as _, Frames, FRAME_LIMIT, Freshness, PageRequest, PageStart, Transport as _, WatchRequest, WatchStart};
+use machinery::source::{ApiTransport, Frames, FRAME_LIMIT, Freshness, PageRequest, PageStart, Transport as _, WatchRequest, WatchStart};
 use model::plan::{ApiError, PODS};
 use model::protobuf::WatchEvent;
 use model::{Format, PodDecoder, ResourceVersion, status};
@@ -172,7 +172,7 @@ pub(crate) async fn a_watch_from_the_distant_past_hears_410_and_lists_again(plan
     let error = loop {
         let chunk = stream.next().await.context("the stream ended")?.map_err(|error| anyhow::anyhow!("{error:?}"))?;
         frames.push(&chunk);
-        if let Some(frame) = frames.frame()? {
+        if let Some(frame) = frames.frame().map_err(|error| anyhow::anyhow!("{error:?}"))? {
             let event = WatchEvent::read(frame)?;
             assert_eq!(event.event_type, "ERROR");
             break status::from_protobuf(500, event.object)?;

@@ -1,0 +1,45 @@
+//! `make bench`: our program beside kube-controller-manager (KCM), on the same scenario in one run.
+//!
+//! - [`Scenario`] is what is asked of both: realistic pods under ReplicaSets, spread over namespaces.
+//! - [`Contender`] is one of the two; each run gives it a control plane of its own, so that nobody inherits the other's history.
+//! - [`measure`] takes the [`Measurement`]s, in alternating order.
+//! - [`summary`] is pure: medians, ratios and what they should be. [`Report`] prints it as a table.
+
+mod contender;
+mod measurement;
+mod report;
+mod run;
+mod scenario;
+pub mod summary;
+mod writes;
+
+use anyhow::{Context as _, Result};
+
+use crate::controlplane::Binaries;
+
+pub use contender::Contender;
+pub use measurement::{ColdStart, Creation, Measurement, Moment};
+pub use report::{Machine, Report};
+pub use scenario::Scenario;
+pub use writes::Writes;
+
+/// Measures both contenders `runs` times. Who goes first alternates: a machine that gets slower or faster favours nobody.
+/// Each measurement is handed to `taken` as soon as it is there.
+pub async fn measure(
+    scenario: Scenario,
+    runs: usize,
+    binaries: &Binaries,
+    mut taken: impl FnMut(&Measurement) -> Result<()>,
+) -> Result<Vec<Measurement>> {
+    let mut measurements = Vec::new();
+    for run in 1..=runs {
+        let order = if run % 2 == 1 { [Contender::Ours, Contender::Kcm] } else { [Contender::Kcm, Contender::Ours] };
+        for contender in order {
+            let measurement = run::measure(contender, run, scenario, binaries).await;
+            let measurement = measurement.with_context(|| format!("run {run} of {contender}"))?;
+            taken(&measurement)?;
+            measurements.push(measurement);
+        }
+    }
+    Ok(measurements)
+}

@@ -1,0 +1,102 @@
+//! `make bench`: workloads-controller-manager beside kube-controller-manager, in one run.
+//!
+//! A missed target is printed and is no error: only what breaks is.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use clap::Parser;
+use e2e::bench::{Machine, Measurement, Report, Scenario, measure, summary};
+use e2e::controlplane::{Binaries, Program};
+use serde_json::json;
+
+/// Measures workloads-controller-manager beside kube-controller-manager.
+#[derive(Parser)]
+struct Arguments {
+    /// Pods to create; without it the environment's PODS, else 10,000.
+    #[arg(long)]
+    pods: Option<u64>,
+    /// Runs of each, of which the median counts; without it the environment's RUNS, else 3, or 1 for more than 10,000 pods.
+    #[arg(long)]
+    runs: Option<usize>,
+    /// Writes every measurement and every row of the table to this file, as lines of JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    // Dropping the run on the way out ends every child, whichever way that is.
+    let ended = tokio::select! {
+        ended = run(Arguments::parse()) => ended,
+        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> Result<()> {
+    ensure!(!cfg!(debug_assertions), "only the release build is worth measuring: run `make bench`");
+    let pods = arguments.pods.map_or_else(|| number("PODS"), |pods| Ok(Some(pods)))?.unwrap_or(10_000);
+    let runs = arguments.runs.map_or_else(|| number("RUNS"), |runs| Ok(Some(runs)))?;
+    let runs = runs.unwrap_or(if pods <= 10_000 { 3 } else { 1 });
+    ensure!(pods > 0 && runs > 0, "nothing to measure with {pods} pods and {runs} runs");
+    let mut lines = arguments.json.map(|file| File::create(&file).with_context(|| format!("create {}", file.display()))).transpose()?;
+    let mut record = |line: serde_json::Value| lines.as_mut().map_or(Ok(()), |lines| writeln!(lines, "{line}"));
+
+    let programs = [Program::Etcd, Program::ApiServer, Program::ControllerManager];
+    let binaries = tokio::task::spawn_blocking(move || Binaries::build(None, &programs)).await??;
+    let machine = Machine::here(binaries.release()?)?;
+    println!("{machine}");
+    println!(
+        "the ReplicaSet controller alone in both, release builds, limiter open (5000/s), no kubelets, a fresh control plane for each run"
+    );
+    record(json!({ "machine": machine }))?;
+
+    let scenario = Scenario::of(pods);
+    let started = Instant::now();
+    let measurements = measure(scenario, runs, &binaries, |it| {
+        progress(it, started);
+        Ok(record(json!({ "measurement": it }))?)
+    })
+    .await?;
+    println!("{}", Report { scenario, measurements: &measurements });
+    for row in summary::rows(&measurements) {
+        record(json!({ "row": row }))?;
+    }
+    Ok(())
+}
+
+/// A line on standard error for whoever waits.
+fn progress(it: &Measurement, started: Instant) {
+    let (creation, cold, single) = (&it.creation, &it.cold_start, &it.single);
+    eprintln!(
+        "{:>5.0} s  run {} of {}: {:.0} pods/s with {:.2} CPU s, cold start {:.2} s with {:.2} CPU s, one ReplicaSet {:.0} pods/s with {:.2} CPU s",
+        started.elapsed().as_secs_f64(),
+        it.run,
+        it.contender,
+        creation.rate(),
+        creation.cpu,
+        cold.probe.seconds,
+        cold.probe.cpu,
+        single.rate(),
+        single.cpu
+    );
+}
+
+/// A number from the environment: `make bench` takes none on its command line.
+fn number<T: std::str::FromStr<Err: std::error::Error + Send + Sync + 'static>>(variable: &str) -> Result<Option<T>> {
+    match std::env::var(variable) {
+        Ok(text) if !text.is_empty() => text.parse().map(Some).with_context(|| format!("{variable}={text}")),
+        _ => Ok(None),
+    }
+}
