@@ -4,14 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use machinery::client::{ClientMetrics, ClientOptions, Clients};
+use bytes::Bytes;
+use http::Request;
+use machinery::client::{Class, ClientMetrics, ClientOptions, Clients};
 use machinery::clock::Clock;
 use machinery::events;
 use machinery::executor::Executor;
 use machinery::expectations::Expectations;
+use machinery::fence::Fence;
 use machinery::guard::{Guard, Guarded};
 use machinery::queue::WorkQueue;
-use machinery::source::{ApiTransport, Source, SourceConfig, SourceMetrics};
+use machinery::source::{ApiTransport, Backoff, Source, SourceConfig, SourceMetrics};
 use machinery::store::{Store, StoreWriter, store};
 use machinery::sync::Controller;
 use model::plan::{PODS, REPLICASETS, Resource};
@@ -25,6 +28,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::gates::Release;
 use crate::options::{ControllerName, Options};
 use crate::replicaset::{ReplicaSetController, deletion_age_ratio};
 use crate::serve::Server;
@@ -36,6 +40,8 @@ struct App {
     registry: Registry,
     source_metrics: SourceMetrics,
     clock: Clock,
+    /// The server's release: gate defaults follow it.
+    release: Release,
     /// Nothing new is sent once this is cancelled.
     stopping: CancellationToken,
     /// Sources, event sinks and the server end once this is cancelled, after the workers.
@@ -89,6 +95,7 @@ impl App {
             registry,
             source_metrics,
             clock: Clock::system(),
+            release: Release::BASELINE,
             stopping: CancellationToken::new(),
             ending: CancellationToken::new(),
             tasks: JoinSet::new(),
@@ -111,9 +118,10 @@ impl App {
 
     /// Makes stores, lets the controllers listen to them, starts the sources, and the workers once every cache has synced.
     async fn start(&mut self, controllers: &[ControllerName]) -> anyhow::Result<()> {
+        self.release = self.server_release().await;
         let (sets, sets_writer) = store();
         let (pods, pods_writer) = store();
-        let sets_source = self.source(&REPLICASETS, ReplicaSetDecoder);
+        let sets_source = self.source(&REPLICASETS, ReplicaSetDecoder::new());
         let pods_source = self.source(&PODS, PodDecoder::new());
         let mut ready = Vec::new();
         for controller in controllers {
@@ -145,6 +153,31 @@ impl App {
         Ok(())
     }
 
+    /// Asks until there is an answer: a control plane may come up after its controllers.
+    async fn server_release(&self) -> Release {
+        let mut backoff = Backoff::new(random_seed());
+        loop {
+            let request = Request::get("/version").body(Bytes::new());
+            let answer = match request {
+                Ok(request) => self.clients.watches.send(request, Class::Get).await,
+                Err(_) => return Release::BASELINE,
+            };
+            match answer {
+                Ok(answer) => {
+                    let version: serde_json::Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+                    let version = version.get("gitVersion").and_then(serde_json::Value::as_str).unwrap_or_default();
+                    info!(version, "Connected to the API server");
+                    return Release::parse(version).unwrap_or(Release::BASELINE);
+                }
+                Err(error) => {
+                    let delay = backoff.delay(self.clock.now());
+                    warn!(%error, ?delay, "Cannot ask the API server for its version");
+                    tokio::time::sleep(delay).await;
+                }
+            }
+        }
+    }
+
     fn replicaset_controller(
         &mut self,
         sets: &Store<model::ReplicaSet>,
@@ -160,7 +193,7 @@ impl App {
             "event sink"
         });
         let expectations = Arc::new(Expectations::default());
-        let gates = &self.options.feature_gates;
+        let enabled = |gate| self.options.feature_gates.enabled(gate, self.release);
         let reconciler = ReplicaSetController {
             sets: sets.clone(),
             pods: pods.clone(),
@@ -169,13 +202,13 @@ impl App {
             clock: self.clock.clone(),
             deletion_age_ratio: deletion_age_ratio(&self.registry)?,
             gates: Gates {
-                pod_deletion_cost: gates.enabled("PodDeletionCost"),
-                terminating_replicas: gates.enabled("DeploymentReplicaSetTerminatingReplicas"),
+                pod_deletion_cost: enabled("PodDeletionCost"),
+                terminating_replicas: enabled("DeploymentReplicaSetTerminatingReplicas"),
             },
         };
         reconciler.listen();
         let guard = Guard::new("replicaset", guarded, &self.registry)?;
-        let guard = self.options.feature_gates.enabled("StaleControllerConsistencyReplicaSet").then_some(guard);
+        let guard = enabled("StaleControllerConsistencyReplicaSet").then_some(guard);
         if let Some(guard) = guard.clone() {
             let (queue, ending) = (reconciler.queue.clone(), self.ending.clone());
             self.tasks.spawn(async move {
@@ -183,7 +216,8 @@ impl App {
                 "guard"
             });
         }
-        let executor = Executor::new(client, recorder, expectations, self.clock.clone(), random_seed(), self.stopping.clone());
+        let executor =
+            Executor::new(client, recorder, expectations, self.clock.clone(), random_seed(), Fence::open(), self.stopping.clone());
         Ok(Arc::new(Controller { queue: reconciler.queue.clone(), clock: self.clock.clone(), guard, reconciler, executor }))
     }
 

@@ -127,10 +127,10 @@ impl ReplicaSetController {
 
     /// Upstream `getIndirectlyRelatedPods`: pods that any ReplicaSet under the same owner selects.
     fn related_pods(&self, set: &ReplicaSet) -> Vec<Arc<Pod>> {
-        let Some(owner) = set.controller_uid else { return Vec::new() };
+        let Some(owner) = set.controller_uid() else { return Vec::new() };
         let mut siblings = Vec::new();
         self.sets.for_each_in_namespace(&set.key.namespace, |sibling| {
-            if sibling.controller_uid == Some(owner) {
+            if sibling.controller_uid() == Some(owner) {
                 siblings.push(sibling.clone());
             }
         });

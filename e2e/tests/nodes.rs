@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{Node, Pod, PodStatus};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use nodes::behaviour::Matching;
-use nodes::{Behaviour, Fate, Fleet, FleetOptions, SchedulerOptions};
+use nodes::{Behaviour, Fate, Fleet, FleetOptions, Scheduler, SchedulerOptions};
 use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -24,11 +24,14 @@ struct World {
 }
 
 impl World {
+    /// A fleet with the scheduler on board.
     async fn start(options: FleetOptions) -> Result<Self> {
+        Self::with(FleetOptions { scheduler: Some(SchedulerOptions::default()), ..options }).await
+    }
+
+    async fn with(options: FleetOptions) -> Result<Self> {
         let plane = ControlPlane::builder().start().await?;
-        let kubeconfig = Kubeconfig::read_from(plane.admin_kubeconfig())?;
-        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-        let fleet = Fleet::start(&config, FleetOptions { scheduler: Some(SchedulerOptions::default()), ..options }).await?;
+        let fleet = Fleet::start(&config(&plane).await?, options).await?;
         let namespace = plane.namespace("nodes").await?;
         let pods = Api::namespaced(plane.admin().clone(), &namespace);
         Ok(Self { plane, fleet, namespace, pods })
@@ -65,6 +68,11 @@ impl World {
     }
 }
 
+async fn config(plane: &ControlPlane) -> Result<kube::Config> {
+    let kubeconfig = Kubeconfig::read_from(plane.admin_kubeconfig())?;
+    Ok(kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?)
+}
+
 fn phase(status: &PodStatus) -> &str {
     status.phase.as_deref().unwrap_or_default()
 }
@@ -85,6 +93,25 @@ fn cpu() -> Result<Duration> {
     Ok(Duration::from_millis(ticks * 10))
 }
 
+/// Every pod tells all that a kubelet tells, has an address of its own, and no node has more of them than another.
+fn assert_spread(pods: &[Pod]) -> Result<()> {
+    let (mut by_node, mut addresses) = (BTreeMap::<_, usize>::new(), BTreeSet::new());
+    for pod in pods {
+        let (spec, status) = (pod.spec.as_ref().context("no spec")?, pod.status.as_ref().context("no status")?);
+        *by_node.entry(spec.node_name.clone()).or_default() += 1;
+        addresses.insert(status.pod_ip.clone().context("no address")?);
+        assert!(status.start_time.is_some() && status.host_ip.is_some());
+        for kind in ["PodScheduled", "PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready"] {
+            assert_eq!(condition(status, kind), Some("True"), "{kind}");
+        }
+        let containers: Vec<_> = status.container_statuses.iter().flatten().map(|one| (one.name.as_str(), one.ready)).collect();
+        assert_eq!(containers, [("main", true), ("side", true)]);
+    }
+    assert_eq!(addresses.len(), pods.len());
+    assert_eq!(by_node.values().copied().collect::<Vec<_>>(), [pods.len() / 10; 10], "{by_node:?}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn two_hundred_pods_live_and_die() -> Result<()> {
     const PODS: usize = 200;
@@ -99,22 +126,9 @@ async fn two_hundred_pods_live_and_die() -> Result<()> {
         Ok(pods.to_vec())
     })
     .await?;
-    println!("{PODS} pods ready after {:?}, {:?} of CPU with the test's own", started.elapsed(), cpu()? - before);
+    println!("{PODS} pods ready after {:?}, {:?} of CPU with the test's own", started.elapsed(), cpu()?.saturating_sub(before));
 
-    let (mut by_node, mut addresses) = (BTreeMap::<_, usize>::new(), BTreeSet::new());
-    for pod in &ready {
-        let (spec, status) = (pod.spec.as_ref().context("no spec")?, pod.status.as_ref().context("no status")?);
-        *by_node.entry(spec.node_name.clone()).or_default() += 1;
-        addresses.insert(status.pod_ip.clone().context("no address")?);
-        assert!(status.start_time.is_some() && status.host_ip.is_some());
-        for kind in ["PodScheduled", "PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready"] {
-            assert_eq!(condition(status, kind), Some("True"), "{kind}");
-        }
-        let containers: Vec<_> = status.container_statuses.iter().flatten().map(|one| (one.name.as_str(), one.ready)).collect();
-        assert_eq!(containers, [("main", true), ("side", true)]);
-    }
-    assert_eq!(addresses.len(), PODS);
-    assert_eq!(by_node.values().copied().collect::<Vec<_>>(), [20; 10], "{by_node:?}");
+    assert_spread(&ready)?;
     let statistics = world.fleet.statistics();
     assert_eq!((statistics.pods, statistics.running, statistics.ready), (200, 200, 200));
     assert_eq!((statistics.patches, statistics.bindings), (200, 200), "one write a pod each");
@@ -242,4 +256,35 @@ async fn nodes_stop_cordon_and_fill_up() -> Result<()> {
     world.fleet.start_node("node-1").await?;
     world.gone(&victim).await?;
     bound(4, "the last pod in the room that was freed").await
+}
+
+#[tokio::test]
+async fn a_restarting_server_is_waited_out() -> Result<()> {
+    let mut world = World::with(FleetOptions { count: 2, keep_nodes: true, ..FleetOptions::default() }).await?;
+    let scheduler = Scheduler::start(&config(&world.plane).await?, &SchedulerOptions::default())?;
+    world.create("before", Some("ready-after=3s")).await?;
+    world.shows("before", "running", |status| phase(status) == "Running").await?;
+    world.plane.kill9_api_server(0)?;
+    // The pod becomes ready while nobody can be told.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    world.plane.start_api_server(0).await?;
+    world.shows("before", "ready", is_ready).await?;
+    for number in 0..20 {
+        world.create(&format!("after-{number}"), None).await?;
+    }
+    for number in 0..20 {
+        world.shows(&format!("after-{number}"), "ready", is_ready).await?;
+    }
+    assert_eq!(scheduler.bindings(), 21);
+    scheduler.shutdown().await;
+    world.fleet.shutdown().await?;
+    let nodes: Api<Node> = Api::all(world.plane.admin().clone());
+    assert_eq!(nodes.list(&ListParams::default()).await?.items.len(), 2, "they were to be kept");
+
+    // Another fleet takes nodes and pods over without a write.
+    let fleet = Fleet::start(&config(&world.plane).await?, FleetOptions { count: 2, ..FleetOptions::default() }).await?;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let statistics = fleet.statistics();
+    assert_eq!((statistics.pods, statistics.ready, statistics.patches), (21, 21, 0));
+    fleet.shutdown().await
 }

@@ -1,1 +1,188 @@
-fn main() {}
+//! The program as a process: how it starts, what it shows from the start, and how it ends.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests, which fail by panicking")]
+
+mod support;
+
+use std::process::{Command, ExitCode, Output};
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::controlplane::ControlPlane;
+use e2e::{process, wait};
+use rustix::process::Signal;
+use tokio::sync::Mutex;
+
+use support::scenarios::{Context, Scenario, run};
+use support::{PATIENCE, Space};
+
+/// What all scenarios share. One of them stops the API server for a while; those that need it take turns.
+struct Plane(Mutex<ControlPlane>);
+
+impl Context for Plane {
+    async fn start() -> Result<Self> {
+        process::binary()?;
+        Ok(Self(Mutex::new(ControlPlane::builder().audit().start().await?)))
+    }
+
+    async fn stop(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+type Shared = Rc<Plane>;
+
+const SCENARIOS: &[Scenario<Plane>] = scenarios! {
+    flags::{
+        bad_flags_end_with_2_and_are_named,
+        what_cannot_be_used_ends_with_1_and_is_named,
+    },
+    life::{
+        health_and_metrics_are_there_from_the_start,
+        sigterm_in_a_scale_up_finishes_what_is_in_flight,
+    },
+};
+
+fn main() -> ExitCode {
+    run(SCENARIOS)
+}
+
+mod flags {
+    use super::*;
+
+    fn started_with(flags: &[&str]) -> Result<(Output, String)> {
+        // Nothing of these starts may get as far as a server.
+        let output = Command::new(process::binary()?).args(["--port=0", "--leader-elect=false"]).args(flags).output()?;
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        Ok((output, text))
+    }
+
+    pub(crate) async fn bad_flags_end_with_2_and_are_named(_: Shared) -> Result<()> {
+        let cases: &[(&[&str], &str)] = &[
+            (&["--no-such-flag"], "--no-such-flag"),
+            (&["--controllers=no-such-controller"], "--controllers: \"no-such-controller\""),
+            (&["--controllers=-replicaset-controller"], "--controllers: no controller is left"),
+            (&["--feature-gates=NoSuchGate=true"], "NoSuchGate"),
+            (&["--feature-gates=PodDeletionCost=perhaps"], "PodDeletionCost"),
+            (&["--kube-api-qps=-1"], "--kube-api-qps"),
+            (&["--kube-api-burst=0"], "--kube-api-burst"),
+            (&["--concurrent-replicaset-syncs=0"], "--concurrent-replicaset-syncs"),
+            (&["--concurrent-replicaset-syncs=many"], "--concurrent-replicaset-syncs"),
+            (&["--min-resync-period=12"], "--min-resync-period"),
+            (&["--controller-shutdown-timeout=soon"], "--controller-shutdown-timeout"),
+            (&["--bind-address=0.0.0.0"], "--bind-address"),
+            (&["--port=100000"], "--port"),
+            (&["--logging-format=xml"], "--logging-format"),
+        ];
+        for (flags, named) in cases {
+            let (output, text) = started_with(flags)?;
+            assert_eq!(output.status.code(), Some(2), "{flags:?}: {text}");
+            assert!(text.contains(named), "{flags:?} should name {named}: {text}");
+        }
+        let output = Command::new(process::binary()?).args(["--port=0", "--leader-elect=true"]).output()?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() || text.contains("--leader-elect"), "{text}");
+        Ok(())
+    }
+
+    pub(crate) async fn what_cannot_be_used_ends_with_1_and_is_named(_: Shared) -> Result<()> {
+        let (output, text) = started_with(&["--kubeconfig=/no/such/file"])?;
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains("--kubeconfig") && text.contains("/no/such/file"), "{text}");
+        Ok(())
+    }
+}
+
+mod life {
+    use super::*;
+
+    pub(crate) async fn health_and_metrics_are_there_from_the_start(plane: Shared) -> Result<()> {
+        let plane = plane.0.lock().await;
+        let mut program = plane.launch().controllers(["replicaset-controller"]).start().await?;
+        assert_eq!(program.endpoint().get("/healthz").await?, (200, "ok".to_owned()));
+        assert_eq!(program.endpoint().get("/nothing").await?.0, 404);
+        let queue = async |metric: &str| -> Result<f64> {
+            let sample = format!("workqueue_{metric}{{name=\"replicaset\"}}");
+            program.endpoint().metric(&sample).await?.with_context(|| format!("{sample} is not there"))
+        };
+        wait::until("the queue's metrics", PATIENCE, async || queue("depth").await).await?;
+        for metric in [
+            "depth", "adds_total", "retries_total", "unfinished_work_seconds", "longest_running_processor_seconds",
+            "queue_duration_seconds_count", "work_duration_seconds_count",
+        ] {
+            let value = queue(metric).await?;
+            assert!(value == 0.0, "workqueue_{metric} is {value} although there is no ReplicaSet");
+        }
+        let page = program.endpoint().text("/metrics").await?;
+        // client-go's buckets: 10 ns to 10 s, each ten times the one before.
+        for bound in ["1e-8", "0.00000001"] {
+            if page.contains(&format!("workqueue_queue_duration_seconds_bucket{{name=\"replicaset\",le=\"{bound}\"}}")) {
+                return ensure_ended(&mut program).await;
+            }
+        }
+        anyhow::bail!("no bucket of 10 ns: {page}")
+    }
+
+    async fn ensure_ended(program: &mut e2e::Server) -> Result<()> {
+        assert_eq!(program.terminate().await?.code(), Some(0));
+        Ok(())
+    }
+
+    pub(crate) async fn sigterm_in_a_scale_up_finishes_what_is_in_flight(plane: Shared) -> Result<()> {
+        let mut plane = plane.0.lock().await;
+        let space = Space::new(&plane, "sigterm").await?;
+        let launch = |plane: &ControlPlane| plane.launch().controllers(["replicaset-controller"]).rate(150, 50);
+        let mut program = launch(&plane).start().await?;
+        space.create_set("web", 500).await?;
+        wait::until("the scale-up to be under way", PATIENCE, async || {
+            let pods = space.all_pods().await?.len();
+            ensure!(pods >= 60, "{pods} pods");
+            Ok(())
+        })
+        .await?;
+        // With the server frozen, what is sent now stays in flight.
+        plane.api_server_process(0)?.freeze()?;
+        let sample = "workqueue_longest_running_processor_seconds{name=\"replicaset\"}";
+        wait::until("a sync to wait for the server", PATIENCE, async || {
+            let seconds = program.endpoint().metric(sample).await?.unwrap_or(0.0);
+            ensure!(seconds > 0.1, "{seconds} s");
+            Ok(())
+        })
+        .await?;
+        program.process_mut().signal(Signal::TERM)?;
+        wait::until("the program to hear of it", PATIENCE, async || {
+            let log = std::fs::read_to_string(program.log())?;
+            ensure!(log.contains("Stopping"), "{log}");
+            Ok(())
+        })
+        .await?;
+        assert_eq!(program.process_mut().exited()?, None, "it waits for its answers");
+        plane.api_server_process(0)?.thaw()?;
+        // Without a second signal, which would end it at once.
+        let status = wait::until("the program to end", PATIENCE, async || program.process_mut().exited()?.context("it runs")).await?;
+        let log = std::fs::read_to_string(program.log())?;
+        assert_eq!(status.code(), Some(0), "{log}");
+        assert!(!log.contains("ERROR") && !log.contains("panicked"), "{log}");
+
+        // Every create was answered, and nothing was sent twice: the next process makes exactly the rest.
+        let pods = space.all_pods().await?.len();
+        assert!(pods < 500, "it was stopped in the midst of it");
+        answered(&space, pods).await?;
+        let mut next = launch(&plane).start().await?;
+        space.settled("web", 500).await?;
+        answered(&space, 500).await?;
+        assert_eq!(space.pod_requests("delete", 200)?, 0);
+        assert_eq!(next.terminate().await?.code(), Some(0));
+        Ok(())
+    }
+
+    async fn answered(space: &Space, creates: usize) -> Result<()> {
+        let seen = async || {
+            let all = space.our_requests(|request| request.kind.resource == "pods" && request.kind.verb == "create")?;
+            let made = space.pod_requests("create", 201)?;
+            ensure!((all, made) == (creates, creates), "{all} creates, {made} made, {creates} expected");
+            Ok(())
+        };
+        wait::until("every create to be answered", Duration::from_secs(20), seen).await
+    }
+}

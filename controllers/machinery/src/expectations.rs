@@ -114,7 +114,10 @@ impl Expectations {
     /// This child is going or gone, or its delete failed. Counts once a child.
     pub fn deletion_observed(&self, key: &ObjectKey, owner: Uid, child: Uid) {
         self.change(key, owner, |record| {
-            record.deletions.remove(&child);
+            if record.deletions.remove(&child) && record.deletions.is_empty() {
+                // The record stays until the next write, maybe for days; the room that a large scale-down took need not.
+                record.deletions = HashSet::new();
+            }
         });
     }
 

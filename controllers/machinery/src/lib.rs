@@ -5,6 +5,7 @@ pub mod error;
 pub mod events;
 pub mod executor;
 pub mod expectations;
+pub mod fence;
 pub mod guard;
 pub mod queue;
 pub mod source;

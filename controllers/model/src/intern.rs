@@ -8,11 +8,14 @@ use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
+use crate::claim::ClaimOwner;
 use crate::labels::{Keys, LabelSet, Labels, storable};
-use crate::meta::{OwnerKind, OwnerRef, Uid};
+use crate::meta::{ControllerRef, OwnerKind, OwnerRef, Uid};
 use crate::pod::Claim;
+use crate::protobuf::object_meta::Owner;
+use crate::replicaset::Rollout;
 
-/// Shared strings, label sets, owner references and claim lists.
+/// Shared strings, label sets, owner references and whatever else objects have in common.
 #[derive(Default)]
 pub struct Interner {
     strings: Table<str>,
@@ -20,6 +23,8 @@ pub struct Interner {
     label_sets: Table<LabelSet>,
     owners: Table<OwnerRef>,
     claims: Table<[Claim]>,
+    claim_owners: Table<[ClaimOwner]>,
+    rollouts: Table<Rollout>,
     hasher: DefaultHashBuilder,
     /// At how many entries the next sweep is due.
     sweep_at: usize,
@@ -38,6 +43,10 @@ pub struct Interned {
     pub owners: usize,
     /// Claim lists.
     pub claims: usize,
+    /// Lists of claims' owners.
+    pub claim_owners: usize,
+    /// What Deployments have noted on ReplicaSets.
+    pub rollouts: usize,
 }
 
 /// A set of one kind of entry. The entries are their own keys.
@@ -112,6 +121,14 @@ impl Interner {
         self.owners.insert(hash, Arc::new(OwnerRef { kind, name: Arc::from(name), uid }), &self.hasher)
     }
 
+    /// What a controlling owner reference comes to: shared if we run its kind, and next to nothing otherwise.
+    pub fn controller_ref(&mut self, kind: &str, name: &str, uid: &str) -> ControllerRef {
+        match OwnerKind::from_kind(kind) {
+            None => ControllerRef::Foreign,
+            Some(kind) => ControllerRef::Owner(self.owner(kind, name, Uid::parse(uid).unwrap_or(Uid::NONE))),
+        }
+    }
+
     /// The shared form of the claims of a pod, given as volume and claim name; `None` if there are none. Sorts the pairs.
     pub fn claims<'a>(&mut self, pod: &str, mounts: &mut Vec<(&'a str, &'a str)>) -> Option<Arc<[Claim]>> {
         sort_pairs(mounts);
@@ -139,6 +156,38 @@ impl Interner {
         Some(self.claims.insert(hash, claims, &self.hasher))
     }
 
+    /// The shared form of a claim's owner references; `None` if there are none.
+    pub(crate) fn claim_owners(&mut self, owners: &[Owner<'_>]) -> Option<Arc<[ClaimOwner]>> {
+        if owners.is_empty() {
+            return None;
+        }
+        let parts = owners.iter().map(|owner| (owner.api_version, owner.kind, owner.name, owner.parsed_uid(), owner.controller));
+        let hash = self.hash(|state| hash_claim_owners(parts.clone(), state));
+        if let Some(found) = self
+            .claim_owners
+            .find(hash, |have| have.len() == parts.len() && have.iter().zip(parts.clone()).all(|(one, other)| one.parts() == other))
+        {
+            return Some(found);
+        }
+        self.sweep_if_due();
+        let owners = parts.map(|(api_version, kind, name, uid, controller)| {
+            let (api_version, kind) = (self.string(api_version), self.string(kind));
+            ClaimOwner { api_version, kind, name: Arc::from(name), uid, controller }
+        });
+        let owners = owners.collect();
+        Some(self.claim_owners.insert(hash, owners, &self.hasher))
+    }
+
+    /// The shared form of a Deployment's notes.
+    pub(crate) fn rollout(&mut self, rollout: Rollout) -> Arc<Rollout> {
+        let hash = self.hash(|state| rollout.hash(state));
+        if let Some(found) = self.rollouts.find(hash, |have| *have == rollout) {
+            return found;
+        }
+        self.sweep_if_due();
+        self.rollouts.insert(hash, Arc::new(rollout), &self.hasher)
+    }
+
     /// How much it holds, garbage included.
     pub fn interned(&self) -> Interned {
         Interned {
@@ -147,15 +196,19 @@ impl Interner {
             label_sets: self.label_sets.0.len(),
             owners: self.owners.0.len(),
             claims: self.claims.0.len(),
+            claim_owners: self.claim_owners.0.len(),
+            rollouts: self.rollouts.0.len(),
         }
     }
 
-    fn keys(&mut self, pairs: &[(&str, &str)]) -> Keys {
+    /// The shared form of the keys of sorted pairs.
+    pub(crate) fn keys(&mut self, pairs: &[(&str, &str)]) -> Keys {
         let keys = pairs.iter().map(|(key, _)| *key);
         let hash = self.hash(|state| hash_keys(keys.clone(), state));
         if let Some(found) = self.shapes.find(hash, |have| have.iter().map(|key| &**key).eq(keys.clone())) {
             return found;
         }
+        self.sweep_if_due();
         let shape = keys.map(|key| self.string(key)).collect();
         self.shapes.insert(hash, shape, &self.hasher)
     }
@@ -175,6 +228,8 @@ impl Interner {
         self.label_sets.sweep(&self.hasher);
         self.owners.sweep(&self.hasher);
         self.claims.sweep(&self.hasher);
+        self.claim_owners.sweep(&self.hasher);
+        self.rollouts.sweep(&self.hasher);
         self.shapes.sweep(&self.hasher);
         self.strings.sweep(&self.hasher);
         let live = self.interned().total();
@@ -187,7 +242,7 @@ impl Interner {
 impl Interned {
     /// All entries.
     pub fn total(self) -> usize {
-        self.strings + self.shapes + self.label_sets + self.owners + self.claims
+        self.strings + self.shapes + self.label_sets + self.owners + self.claims + self.claim_owners + self.rollouts
     }
 }
 
@@ -249,6 +304,29 @@ impl Entry for [Claim] {
     }
 }
 
+impl Entry for [ClaimOwner] {
+    fn hash_parts(&self, state: &mut impl Hasher) {
+        hash_claim_owners(self.iter().map(ClaimOwner::parts), state);
+    }
+}
+
+impl Entry for Rollout {
+    fn hash_parts(&self, state: &mut impl Hasher) {
+        self.hash(state);
+    }
+}
+
+// === impl ClaimOwner ===
+
+/// A claim's owner, taken apart: API version, kind, name, UID and whether it controls.
+type ClaimOwnerParts<'a> = (&'a str, &'a str, &'a str, Uid, bool);
+
+impl ClaimOwner {
+    fn parts(&self) -> ClaimOwnerParts<'_> {
+        (&self.api_version, &self.kind, &self.name, self.uid, self.controller)
+    }
+}
+
 // === impl Claim ===
 
 impl Claim {
@@ -287,6 +365,10 @@ fn hash_owner(kind: OwnerKind, name: &str, uid: Uid, state: &mut impl Hasher) {
 
 fn hash_claims<'a>(claims: impl Iterator<Item = (&'a str, Option<&'a str>)>, state: &mut impl Hasher) {
     claims.for_each(|claim| claim.hash(state));
+}
+
+fn hash_claim_owners<'a>(owners: impl Iterator<Item = ClaimOwnerParts<'a>>, state: &mut impl Hasher) {
+    owners.for_each(|owner| owner.hash(state));
 }
 
 #[cfg(test)]

@@ -16,6 +16,10 @@ pub trait Labels: Send + Sync {
     }
 }
 
+/// The labels of what is kept without any.
+#[derive(Clone, Copy, Debug)]
+pub struct NoLabels;
+
 /// Label keys in ascending order, shared between all sets that have the same ones.
 pub type Keys = Arc<[Arc<str>]>;
 
@@ -109,6 +113,18 @@ impl Labels for LabelSet {
 impl fmt::Debug for LabelSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+// === impl NoLabels ===
+
+impl Labels for NoLabels {
+    fn get(&self, _: &str) -> Option<&str> {
+        None
+    }
+
+    fn len(&self) -> usize {
+        0
     }
 }
 

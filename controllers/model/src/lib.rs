@@ -1,10 +1,12 @@
 //! What the controllers know about the cluster, and the words in which they say what to do about it.
 //!
 //! Pure: no IO, no clock, no randomness, no logging. Lean forms of the objects the controllers read
-//! ([`Pod`], [`ReplicaSet`]) with their decoding from the wire, the predicates and rankings over them,
+//! ([`Pod`], [`ReplicaSet`], [`ControllerRevision`], [`PersistentVolumeClaim`]) with their decoding from the wire, the predicates and rankings over them,
 //! and the [`plan`] vocabulary in which a decision is handed to whoever carries it out.
 
+pub mod claim;
 pub mod error;
+pub mod fingerprint;
 pub mod intern;
 pub mod labels;
 pub mod meta;
@@ -14,14 +16,18 @@ pub mod pod;
 pub mod protobuf;
 pub mod rank;
 pub mod replicaset;
+pub mod revision;
 pub mod selector;
 pub mod status;
 pub mod template;
 
+pub use claim::{PersistentVolumeClaim, PersistentVolumeClaimDecoder};
 pub use error::DecodeError;
+pub use fingerprint::Fingerprint;
 pub use intern::Interner;
 pub use meta::{ControllerRef, ObjectKey, OwnerKind, OwnerRef, ResourceVersion, Time, Timestamp, Uid};
 pub use object::{Decode, Format, Object};
 pub use pod::Pod;
 pub use pod::decode::PodDecoder;
-pub use replicaset::ReplicaSet;
+pub use replicaset::{ReplicaSet, ReplicaSetDecoder};
+pub use revision::{ControllerRevision, ControllerRevisionDecoder};

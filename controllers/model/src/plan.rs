@@ -274,7 +274,9 @@ pub struct StatusUpdate {
     /// Whose.
     pub target: ObjectRef,
     /// The object's metadata as it was read: a status PUT takes annotations, labels, finalizers and owners from the request.
-    pub metadata: Arc<RawValue>,
+    /// `None` for an object that is not held whole: the request is then made of what a live read has, if that is still the version
+    /// the decision was made from.
+    pub metadata: Option<Arc<RawValue>>,
     /// The whole `status`.
     pub status: Box<RawValue>,
 }
@@ -305,6 +307,12 @@ pub enum Severity {
 
 /// `v1` Pod.
 pub static PODS: Resource = Resource { group: "", version: "v1", plural: "pods", kind: "Pod" };
+/// `v1` PersistentVolumeClaim.
+pub static PERSISTENTVOLUMECLAIMS: Resource =
+    Resource { group: "", version: "v1", plural: "persistentvolumeclaims", kind: "PersistentVolumeClaim" };
+/// `apps/v1` ControllerRevision.
+pub static CONTROLLERREVISIONS: Resource =
+    Resource { group: "apps", version: "v1", plural: "controllerrevisions", kind: "ControllerRevision" };
 /// `apps/v1` ReplicaSet.
 pub static REPLICASETS: Resource = Resource { group: "apps", version: "v1", plural: "replicasets", kind: "ReplicaSet" };
 

@@ -1,10 +1,12 @@
 //! `metav1.LabelSelector`: parsed once, matched often.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::labels::Labels;
+use crate::intern::Interner;
+use crate::labels::{Keys, LabelSet, Labels, storable};
 
 /// A label selector in the form it is matched in. The default one is upstream's null selector, which matches nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -12,6 +14,14 @@ pub enum Selector {
     /// Absent: matches nothing.
     #[default]
     Nothing,
+    /// The values that these keys have in that set: what nearly every object's selector says of the object's own labels, so that it has
+    /// nothing of its own to hold.
+    Labels {
+        /// Which labels.
+        keys: Keys,
+        /// Where their values are.
+        of: Arc<LabelSet>,
+    },
     /// All of these; none at all matches everything.
     All(Box<[Requirement]>),
 }
@@ -81,10 +91,32 @@ impl Selector {
         Ok(Self::All(labels.chain(expressions).collect::<Result<_, _>>()?))
     }
 
+    /// As [`Self::from_wire`], sharing what can be shared, with `labels` first of all: the object's own.
+    ///
+    /// # Errors
+    /// When an operator or its values are not valid.
+    pub fn interned(wire: Option<WireSelector>, labels: &Arc<LabelSet>, interner: &mut Interner) -> Result<Self, SelectorError> {
+        match &wire {
+            // A value that a label set would have to cut must be compared as it is.
+            Some(WireSelector { match_labels: Some(wanted), match_expressions })
+                if match_expressions.as_ref().is_none_or(Vec::is_empty) && wanted.values().all(|value| storable(value) == value) =>
+            {
+                let mut pairs: Vec<_> = wanted.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+                if pairs.iter().all(|(key, value)| labels.get(key) == Some(value)) {
+                    return Ok(Self::Labels { keys: interner.keys(&pairs), of: Arc::clone(labels) });
+                }
+                let of = interner.label_set(&mut pairs);
+                Ok(Self::Labels { keys: Arc::clone(of.keys()), of })
+            }
+            _ => Self::from_wire(wire),
+        }
+    }
+
     /// Whether the labels satisfy every condition.
     pub fn matches(&self, labels: &(impl Labels + ?Sized)) -> bool {
         match self {
             Self::Nothing => false,
+            Self::Labels { keys, of } => keys.iter().all(|key| labels.get(key).is_some_and(|value| of.get(key) == Some(value))),
             Self::All(requirements) => requirements.iter().all(|requirement| requirement.matches(labels)),
         }
     }
@@ -93,6 +125,7 @@ impl Selector {
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Nothing => true,
+            Self::Labels { keys, .. } => keys.is_empty(),
             Self::All(requirements) => requirements.is_empty(),
         }
     }
@@ -151,8 +184,17 @@ mod tests {
             (r#"{"matchExpressions":[{"key":"empty","operator":"Exists"}]}"#, true),
             (r#"{"matchExpressions":[{"key":"absent","operator":"DoesNotExist","values":null}]}"#, true),
             (r#"{"matchLabels":{"app":"web"},"matchExpressions":[{"key":"app","operator":"DoesNotExist"}]}"#, false),
+            (r#"{"matchLabels":{"app":"web\u0000"}}"#, false),
+            (r#"{"matchLabels":{}}"#, true),
         ] {
-            assert_eq!(parse(json).unwrap().matches(&labels), want, "{json}");
+            let selector = parse(json).unwrap();
+            assert_eq!(selector.matches(&labels), want, "{json}");
+            // What the object itself is labelled with makes no difference.
+            for own in [LabelSet::from_iter([("app", "web"), ("tier", "front"), ("empty", "")]), LabelSet::from_iter([("app", "db")])] {
+                let wire = serde_json::from_str(json).unwrap();
+                let interned = Selector::interned(wire, &Arc::new(own), &mut Interner::new()).unwrap();
+                assert_eq!((interned.matches(&labels), interned.is_empty()), (want, selector.is_empty()), "{json}");
+            }
         }
     }
 

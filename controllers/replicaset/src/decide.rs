@@ -85,7 +85,9 @@ fn new_pod(set: &ReplicaSet, owner: &OwnerRef) -> Result<NewObject, ApiError> {
     if set.spec.template_labels.is_empty() {
         return Err(refuse("unable to create pods, no labels".to_owned()));
     }
-    pod_from_template(&set.spec.template, owner).map_err(|error| refuse(format!("unable to create pods, spec.template: {error}")))
+    // What is at zero wants no pods.
+    let Some(template) = set.template() else { return Err(refuse("unable to create pods, the template is not kept".to_owned())) };
+    pod_from_template(template, owner).map_err(|error| refuse(format!("unable to create pods, spec.template: {error}")))
 }
 
 fn one_stage(steps: Vec<Step>, mode: Mode, on_error: OnError, expect: Expect) -> Decision {

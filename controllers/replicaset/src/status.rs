@@ -55,5 +55,5 @@ pub(crate) fn update(set: &ReplicaSet, mut new: ReplicaSetStatus) -> Option<Stat
     }
     new.observed_generation = set.generation;
     let status = serde_json::to_string(&new).and_then(RawValue::from_string).ok()?;
-    Some(StatusUpdate { target: set.reference(), metadata: set.metadata.clone(), status })
+    Some(StatusUpdate { target: set.reference(), metadata: set.metadata().cloned(), status })
 }

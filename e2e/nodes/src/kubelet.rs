@@ -172,9 +172,10 @@ impl Kubelets {
         let delay = backoff(active.failures);
         drop(all);
         self.counts.retries.fetch_add(1, Ordering::Relaxed);
-        // A conflict is somebody else's write, or another pod of that name, which the watch is about to tell.
-        if said.code == 409 {
-            debug!(namespace = &*pod.namespace, name = &*pod.name, %error, "write met a conflict and is tried again");
+        // A conflict is somebody else's write, or another pod of that name, which the watch is about to tell. Without an answer, the sources say
+        // so once, and not a thousand pods.
+        if matches!(said.code, 0 | 409) {
+            debug!(namespace = &*pod.namespace, name = &*pod.name, %error, ?delay, "write was not confirmed and is tried again");
         } else {
             warn!(namespace = &*pod.namespace, name = &*pod.name, code = said.code, %error, ?delay, "write failed and is tried again");
         }

@@ -147,7 +147,12 @@ impl Nodes {
                 }
             }
             Err(error) => {
-                warn!(node = &*node.name, %error, "heartbeat failed");
+                // Without an answer, the sources say so once, and not a thousand nodes.
+                if error.error().code == 0 {
+                    debug!(node = &*node.name, %error, "heartbeat had no answer");
+                } else {
+                    warn!(node = &*node.name, %error, "heartbeat failed");
+                }
                 // Late renewals may have had the node declared dead, which only its status takes back.
                 node.report_due.store(true, Ordering::Relaxed);
             }

@@ -20,7 +20,7 @@
 //!    - done: `forget` the key's failures;
 //!    - failed: `add_rate_limited`, with the queue's back-off;
 //!    - it cannot go on before something else happens: [park](Taken::park) it, which frees the worker, and `unpark` it when that comes. It may
-//!      have come while you decided: look once more after parking ([`Binder::park`] compares a count).
+//!      have come while you decided: look once more after parking (`Binder::park` compares a count).
 //! 7. **Decide purely**: `Cluster` knows neither IO nor time, and so its tests need neither. What was decided but not seen yet is
 //!    *assumed*, so that the next decision does not rest on a store that is behind.
 //! 8. **Write with preconditions, and read errors by their effect**: the binding carries the pod's UID. A request that was
@@ -188,8 +188,9 @@ impl Binder {
                 if !matches!(error, CallError::Lost(_)) {
                     self.cluster.lock().give_up(uid);
                 }
-                // 404: the pod is gone. 409: somebody else bound it, or another pod has its name. The watch is about to say so.
-                if matches!(error.error().code, 404 | 409) {
+                // 404: the pod is gone. 409: somebody else bound it, or another pod has its name. The watch is about to say so. 0: no answer,
+                // and the sources say that.
+                if matches!(error.error().code, 0 | 404 | 409) {
                     debug!(namespace = &*pod.namespace, name = &*pod.name, %error, "pod was not bound");
                 } else {
                     warn!(namespace = &*pod.namespace, name = &*pod.name, %error, "binding failed and is tried again");

@@ -48,17 +48,22 @@ impl Contender {
         wait::until(&format!("the caches of {self}"), within, async || {
             server.process_mut().ensure_running().map_err(wait::give_up)?;
             let log = std::fs::read_to_string(server.log())?;
-            ensure!(log.lines().any(|line| self.says_synced(line)), "{} lines of log, none of them about it", log.lines().count());
+            ensure!(self.says_synced(&log), "{} lines of log that do not say so", log.lines().count());
             Ok(())
         })
         .await
     }
 
-    fn says_synced(self, line: &str) -> bool {
+    fn says_synced(self, log: &str) -> bool {
         match self {
-            Self::Ours => line.contains("Caches synced"),
-            // KCM's own configuration is cached too, and says the same.
-            Self::Kcm => line.contains("Caches are synced") && line.to_lowercase().contains("replicaset"),
+            Self::Ours => log.contains("Caches synced"),
+            // It does not say whose caches: a few of its own configuration's are among them, and quick. So all of them must be there,
+            // and the controller must have begun to wait for its own.
+            Self::Kcm => {
+                let waits = |text: &str| text.matches("Waiting for caches to sync").count();
+                let own = log.split_once("\"Starting controller\" name=\"replicaset\"").map_or(0, |(_, after)| waits(after));
+                own > 0 && log.matches("Caches are synced").count() == waits(log)
+            }
         }
     }
 }
@@ -68,12 +73,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kcm_is_synced_when_its_controller_is() {
-        let line = |rest: &str| {
-            Contender::Kcm.says_synced(&format!(r#"I0101 00:00:00.000000 1 shared_informer.go:531] "Caches are synced" {rest}"#))
-        };
-        assert!(line(r#"logger="replicaset-controller""#));
-        assert!(line(r#"controller="ReplicaSet""#));
-        assert!(!line(r#"controller="client-ca::kube-system::extension-apiserver-authentication::requestheader-client-ca-file""#));
+    fn kcm_is_synced_when_everything_is_that_its_controller_waits_for() {
+        let wait = r#"I0101 shared_informer.go:524] "Waiting for caches to sync""#;
+        let synced = r#"I0101 shared_informer.go:531] "Caches are synced""#;
+        let start = r#"I0101 replica_set.go:285] "Starting controller" name="replicaset""#;
+        for (log, want) in [
+            (vec![], false),
+            (vec![wait, synced], false),
+            (vec![wait, synced, start], false),
+            (vec![wait, start, wait, synced], false),
+            (vec![wait, start, wait, synced, synced], true),
+        ] {
+            assert_eq!(Contender::Kcm.says_synced(&log.join("\n")), want, "{log:?}");
+        }
     }
 }

@@ -70,7 +70,7 @@ pub fn run<C: Context>(scenarios: &[Scenario<C>]) -> ExitCode {
         // A scenario that was cut off may still hold it; then there is nothing left to say either.
         let mut context = Rc::into_inner(context).expect("all scenarios have ended");
         if let Err(error) = context.stop().await {
-            failed.push(format!("the end: {error:?}"));
+            failed.push(format!("the end: {error:#}"));
         }
         println!("finished in {:.1?}, {} failed", began.elapsed(), failed.len());
         // While the context lives: its logs are kept when the thread panics.
@@ -103,7 +103,7 @@ async fn run_all<C: Context>(context: &Rc<C>, chosen: Vec<Scenario<C>>) -> Vec<S
         let (name, took, result) = ended.expect("scenarios' failures are caught");
         println!("test {name} ... {} ({took:.1?})", if result.is_ok() { "ok" } else { "FAILED" });
         if let Err(error) = result {
-            failed.push(format!("{name}: {error:?}"));
+            failed.push(format!("{name}: {error:#}"));
         }
     }
     failed

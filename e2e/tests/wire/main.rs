@@ -33,7 +33,13 @@ struct Planes {
 impl Context for Planes {
     async fn start() -> Result<Self> {
         let paging = ControlPlane::builder().feature_gate("WatchList", false).api_server_flag("--etcd-compaction-interval=5s").audit();
-        let (streaming, paging) = tokio::try_join!(ControlPlane::builder().start(), paging.start())?;
+        let paging = async {
+            let mut paging = paging.start().await?;
+            // Its caches begin now, behind the storage's first versions.
+            paging.restart_api_server(0).await?;
+            anyhow::Ok(paging)
+        };
+        let (streaming, paging) = tokio::try_join!(ControlPlane::builder().start(), paging)?;
         Ok(Self { streaming, paging })
     }
 

@@ -19,6 +19,8 @@ use tokio_util::sync::CancellationToken;
 pub(crate) async fn config(plane: &ControlPlane, token: Option<String>) -> Result<Config> {
     let file = Kubeconfig::read_from(plane.admin_kubeconfig())?;
     let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+    // kube's own client would repeat what is refused, without an end.
+    config.default_retry = false;
     if let Some(token) = token {
         config.auth_info.token = Some(token.into());
     }
@@ -36,11 +38,11 @@ pub(crate) struct Seen<O>(Arc<Mutex<History<O>>>);
 
 pub(crate) struct History<O> {
     /// By the lists, by name.
-    pub listed: BTreeMap<String, Arc<O>>,
+    pub(crate) listed: BTreeMap<String, Arc<O>>,
     /// By the watch, by name: the latest.
-    pub applied: BTreeMap<String, Arc<O>>,
-    pub lists_begun: usize,
-    pub lists_ended: usize,
+    pub(crate) applied: BTreeMap<String, Arc<O>>,
+    pub(crate) lists_begun: usize,
+    pub(crate) lists_ended: usize,
 }
 
 impl<O> Seen<O> {
@@ -80,7 +82,7 @@ impl<O: Object> Sink<O> for Seen<O> {
 
 /// A running source, which ends when this is dropped.
 pub(crate) struct Running {
-    pub handle: SourceHandle,
+    pub(crate) handle: SourceHandle,
     task: JoinHandle<()>,
 }
 
@@ -108,12 +110,13 @@ where
     Ok(Running { handle, task: tokio::task::spawn_local(source.run(sink, CancellationToken::new())) })
 }
 
-/// A transport whose first request is another one.
+/// A transport that asks for something else, once.
 pub(crate) struct Altered {
-    pub inner: ApiTransport,
-    pub watch: Option<fn(&mut WatchRequest)>,
+    pub(crate) inner: ApiTransport,
+    /// Changes a watch; until it says that it has.
+    pub(crate) watch: Option<fn(&mut WatchRequest) -> bool>,
     /// The first page after the first is asked for again and again until the server refuses it.
-    pub outlive: bool,
+    pub(crate) outlive: bool,
 }
 
 impl Transport for Altered {
@@ -133,8 +136,8 @@ impl Transport for Altered {
 
     async fn watch(&mut self, request: &WatchRequest) -> Result<Streaming, CallError> {
         let mut request = request.clone();
-        if let Some(alter) = self.watch.take() {
-            alter(&mut request);
+        if self.watch.is_some_and(|alter| alter(&mut request)) {
+            self.watch = None;
         }
         self.inner.watch(&request).await
     }

@@ -4,6 +4,7 @@
 //! answer that was lost does not become a second child. A request that has not been sent when the process is told to stop never is.
 
 pub(crate) mod create;
+mod live;
 mod request;
 #[cfg(test)]
 mod tests;
@@ -19,13 +20,13 @@ use model::plan::{
 };
 use model::{ResourceVersion, Uid};
 use parking_lot::Mutex;
-use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::{Answer as Reply, ApiClient, CallError, Class};
 use crate::clock::Clock;
 use crate::events::EventRecorder;
 use crate::expectations::Expectations;
+use crate::fence::Fence;
 
 /// What an executor is made of.
 #[derive(Clone, Debug)]
@@ -36,6 +37,7 @@ pub struct Executor {
     clock: Clock,
     /// For name suffixes. Seeded by the caller, so that a test can replay its names.
     random: Arc<Mutex<fastrand::Rng>>,
+    fence: Fence,
     stopping: CancellationToken,
 }
 
@@ -60,10 +62,11 @@ impl Executor {
         expectations: Arc<Expectations>,
         clock: Clock,
         seed: u64,
+        fence: Fence,
         stopping: CancellationToken,
     ) -> Self {
         let random = Arc::new(Mutex::new(fastrand::Rng::with_seed(seed)));
-        Self { client, events, expectations, clock, random, stopping }
+        Self { client, events, expectations, clock, random, fence, stopping }
     }
 
     /// Whether nothing new is sent any more.
@@ -109,14 +112,24 @@ impl Executor {
     /// Writes a status; if that fails, once more over what a live read has (upstream `pkg/controller/replicaset`
     /// `updateReplicaSetStatus`). The new resourceVersion, or the read's error, which tells more than the write's.
     pub async fn update_status(&self, update: &StatusUpdate) -> Result<ResourceVersion, ApiError> {
-        let first = match self.call(request::update_status(update, &update.metadata), Class::Write).await {
+        let Some(metadata) = &update.metadata else { return self.update_live_status(update).await };
+        let first = match self.call(request::update_status(update, metadata), Class::Write).await {
             Ok(reply) => return Ok(request::metadata(&reply.body).version()),
             Err(error) => error.into_error(),
         };
         let live = self.call(request::get(&update.target), Class::Get).await.map_err(CallError::into_error)?;
-        let Some(metadata) = live_metadata(&live.body, update.target.uid) else { return Err(first) };
+        let Some(metadata) = live::metadata(&live.body, update.target.uid) else { return Err(first) };
         let second = self.call(request::update_status(update, &metadata), Class::Write).await;
         second.map(|reply| request::metadata(&reply.body).version()).map_err(CallError::into_error)
+    }
+
+    /// Writes the status of an object that is not held whole into what a live read has. Nothing is written over a version that was not
+    /// decided from: the sync is tried again when the watch has brought that.
+    async fn update_live_status(&self, update: &StatusUpdate) -> Result<ResourceVersion, ApiError> {
+        let live = self.call(request::get(&update.target), Class::Get).await.map_err(CallError::into_error)?;
+        let body = live::with_status(&live.body, &update.target, &update.status)?;
+        let written = self.call(request::put_status(&update.target, body), Class::Write).await;
+        written.map(|reply| request::metadata(&reply.body).version()).map_err(CallError::into_error)
     }
 
     fn expect(&self, errand: Errand<'_>, stage: &Stage) {
@@ -203,22 +216,28 @@ impl Executor {
         let request = request.map_err(|error| CallError::NotSent(ApiError { message: error.to_string(), ..ApiError::default() }))?;
         tokio::select! {
             biased;
-            () = self.stopping.cancelled() => Err(stopping()),
-            turn = self.client.turn(request.method()) => turn.send(request, class).await,
+            () = self.stopping.cancelled() => Err(not_sent(STOPPING, "the process is stopping")),
+            turn = self.client.turn(request.method()) => {
+                // Only now: the wait for a turn can outlast a lease.
+                if class == Class::Write && !self.fence.may_write() {
+                    return Err(not_sent(FENCED, "the lease is not held, or not for long enough"));
+                }
+                turn.send(request, class).await
+            }
         }
     }
 }
 
 const STOPPING: &str = "Stopping";
+const FENCED: &str = "Fenced";
 
-fn stopping() -> CallError {
-    let message = "the process is stopping".to_owned();
-    CallError::NotSent(ApiError { reason: STOPPING.to_owned(), message, ..ApiError::default() })
+fn not_sent(reason: &str, message: &str) -> CallError {
+    CallError::NotSent(ApiError { reason: reason.to_owned(), message: message.to_owned(), ..ApiError::default() })
 }
 
 fn outcome(error: CallError) -> Outcome {
     match error {
-        CallError::NotSent(error) if error.reason == STOPPING => Outcome::NotSent,
+        CallError::NotSent(error) if error.reason == STOPPING || error.reason == FENCED => Outcome::NotSent,
         CallError::NotSent(error) | CallError::Refused(error) => Outcome::Failed(error),
         CallError::Lost(error) => Outcome::Unknown(error),
     }
@@ -231,15 +250,6 @@ fn is_failure(step: &Step, outcome: &Outcome) -> bool {
         (Action::Create(_), Outcome::Failed(error)) => !error.namespace_terminating,
         _ => true,
     }
-}
-
-/// A live object's metadata without managedFields, if it still is the same object.
-fn live_metadata(object: &[u8], uid: Uid) -> Option<Box<RawValue>> {
-    let mut object: serde_json::Value = serde_json::from_slice(object).ok()?;
-    let metadata = object.get_mut("metadata")?.as_object_mut()?;
-    metadata.remove("managedFields");
-    let same = metadata.get("uid").and_then(serde_json::Value::as_str).and_then(Uid::parse) == Some(uid);
-    if same { RawValue::from_string(serde_json::to_string(metadata).ok()?).ok() } else { None }
 }
 
 /// How long a create without an answer is tried again before its outcome is left open.

@@ -126,7 +126,12 @@ pub(super) fn get_metadata(target: &ObjectRef) -> Result<Request<Bytes>, http::E
 pub(super) fn update_status(update: &StatusUpdate, metadata: &RawValue) -> Result<Request<Bytes>, http::Error> {
     let resource = update.target.resource;
     let body = StatusBody { api_version: resource.api_version(), kind: resource.kind, metadata, status: &update.status };
-    write(Method::PUT, &format!("{}/status", path_of(&update.target)), JSON, json(&body), METADATA_ONLY)
+    put_status(&update.target, json(&body))
+}
+
+/// PUT of a status in a body that is complete.
+pub(super) fn put_status(target: &ObjectRef, body: Bytes) -> Result<Request<Bytes>, http::Error> {
+    write(Method::PUT, &format!("{}/status", path_of(target)), JSON, body, METADATA_ONLY)
 }
 
 /// The metadata of an answer; a Status, which a finished delete answers with, has none to speak of.

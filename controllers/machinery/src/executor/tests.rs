@@ -8,11 +8,13 @@ use kube::client::Body;
 use model::plan::{Create, Delete, NewObject, Own, Ownership, PODS, REPLICASETS, Rule};
 use model::{ObjectKey, OwnerKind, OwnerRef};
 use prometheus::Registry;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::client::{ClientMetrics, ClientOptions};
 use crate::events;
+use crate::fence::BootClock;
 
 /// A request as the server saw it.
 #[derive(Clone, Debug)]
@@ -33,6 +35,7 @@ struct Fixture {
     server: Server,
     executor: Executor,
     stopping: CancellationToken,
+    fence: Fence,
 }
 
 const OWNER: Uid = Uid(7);
@@ -68,8 +71,11 @@ fn fixture(answers: impl IntoIterator<Item = (u16, Value)>) -> Fixture {
     let client = ApiClient::over(kube, &"http://127.0.0.1".parse().unwrap(), &options, &metrics).unwrap();
     let (recorder, _sink) = events::recorder("test", client.clone(), Clock::system(), &registry).unwrap();
     let stopping = CancellationToken::new();
-    let executor = Executor::new(client, recorder, Arc::new(Expectations::default()), Clock::system(), 1, stopping.clone());
-    Fixture { server, executor, stopping }
+    let fence = Fence::closed(BootClock::default());
+    fence.extend(BootClock::default().now(), Duration::from_secs(3600));
+    let expectations = Arc::new(Expectations::default());
+    let executor = Executor::new(client, recorder, expectations, Clock::system(), 1, fence.clone(), stopping.clone());
+    Fixture { server, executor, stopping, fence }
 }
 
 fn status(code: u16, reason: &str) -> (u16, Value) {
@@ -238,6 +244,16 @@ async fn nothing_is_sent_once_the_process_stops() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nothing_is_written_without_the_lease() {
+    let fixture = fixture([]);
+    fixture.fence.close();
+    let outcomes = execute(&fixture, &creates(3)).await.remove(0);
+    assert!(outcomes.iter().all(|outcome| *outcome == Outcome::NotSent), "{outcomes:?}");
+    assert_eq!(fixture.executor.update_status(&update()).await.unwrap_err().reason, FENCED);
+    assert!(fixture.server.seen.lock().iter().all(|seen| seen.method == "GET"), "reading harms nobody");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_owner_is_read_live_before_an_adoption() {
     let fixture = fixture([
         (200, json!({"metadata": {"uid": OWNER.to_string(), "deletionTimestamp": "2026-01-01T00:00:00Z"}})),
@@ -264,7 +280,7 @@ fn update() -> StatusUpdate {
     let raw = |json: Value| RawValue::from_string(json.to_string()).unwrap();
     StatusUpdate {
         target: subject(),
-        metadata: Arc::from(raw(json!({"name": "web", "resourceVersion": "5"}))),
+        metadata: Some(Arc::from(raw(json!({"name": "web", "resourceVersion": "5"})))),
         status: raw(json!({"replicas": 3, "fieldOfTheFuture": 1})),
     }
 }
@@ -285,4 +301,38 @@ async fn a_status_is_never_written_to_another_object_of_that_name() {
     let fixture = fixture([status(409, "Conflict"), (200, json!({"metadata": {"uid": Uid(8).to_string()}}))]);
     assert!(fixture.executor.update_status(&update()).await.unwrap_err().is_conflict());
     assert_eq!(fixture.server.requests("PUT").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_of_what_is_not_held_whole_is_written_into_the_live_object() {
+    let live = json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "fieldOfTheFuture": {"a": 1.50},
+        "metadata": {"uid": OWNER.to_string(), "resourceVersion": "5", "newer": [1], "managedFields": [{}]},
+        "spec": {"replicas": 0, "newer": true}, "status": {"replicas": 1},
+    });
+    let fixture = fixture([(200, live.clone())]);
+    let update = StatusUpdate { metadata: None, ..update() };
+    assert_eq!(fixture.executor.update_status(&update).await.unwrap(), ResourceVersion(50));
+    let puts = fixture.server.requests("PUT");
+    assert_eq!(puts[0].path, "/apis/apps/v1/namespaces/shop/replicasets/web/status");
+    let mut expected = live;
+    expected["metadata"].as_object_mut().unwrap().remove("managedFields");
+    expected["status"] = json!({"replicas": 3, "fieldOfTheFuture": 1});
+    assert_eq!(puts[0].body, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_live_object_that_was_not_decided_from_is_left_alone() {
+    for (uid, version) in [(OWNER, "6"), (OWNER, ""), (Uid(8), "5")] {
+        let live = json!({"metadata": {"uid": uid.to_string(), "resourceVersion": version}, "status": {}});
+        let fixture = fixture([(200, live)]);
+        let error = fixture.executor.update_status(&StatusUpdate { metadata: None, ..update() }).await.unwrap_err();
+        assert!(error.is_conflict(), "{error:?}");
+        assert!(fixture.server.requests("PUT").is_empty());
+    }
+    for answer in [status(404, "NotFound"), (200, json!([]))] {
+        let fixture = fixture([answer]);
+        assert!(fixture.executor.update_status(&StatusUpdate { metadata: None, ..update() }).await.is_err());
+        assert!(fixture.server.requests("PUT").is_empty());
+    }
 }

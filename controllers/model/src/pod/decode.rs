@@ -6,9 +6,10 @@ use std::mem;
 use super::{OwnLabels, POD_INDEX_LABEL, POD_NAME_LABEL, Phase, Pod, index_of};
 use crate::error::DecodeError;
 use crate::intern::{Interned, Interner, sort_pairs};
-use crate::meta::{ControllerRef, OwnerKind, ResourceVersion, Timestamp, Uid, identity};
+use crate::meta::{ControllerRef, ResourceVersion, Timestamp};
 use crate::object::{Decode, Format};
-use crate::protobuf::{Field, Reader};
+use crate::protobuf::Field;
+use crate::protobuf::object_meta::{ANNOTATIONS, METADATA, OWNER_REFERENCES, ObjectMeta, Owner, Pairs, sections, time};
 
 /// Reads pods, and shares between them what they have in common.
 #[derive(Default)]
@@ -18,27 +19,11 @@ pub struct PodDecoder {
     labels: Pairs<'static>,
 }
 
-type Pairs<'a> = Vec<(&'a str, &'a str)>;
-
 #[derive(Default)]
 struct Metadata<'a> {
-    name: &'a str,
-    namespace: &'a str,
-    uid: &'a str,
-    resource_version: &'a str,
-    created: Option<Timestamp>,
-    deletion: Option<Timestamp>,
+    object: ObjectMeta<'a>,
     deletion_cost: i32,
-    labels: Pairs<'a>,
     controller: Option<Owner<'a>>,
-}
-
-#[derive(Default)]
-struct Owner<'a> {
-    kind: &'a str,
-    name: &'a str,
-    uid: &'a str,
-    controller: bool,
 }
 
 #[derive(Default)]
@@ -79,22 +64,9 @@ impl PodDecoder {
     }
 
     fn pod(&mut self, raw: &[u8], metadata: &mut Metadata<'_>) -> Result<Pod, DecodeError> {
-        let Metadata { name, namespace, uid, .. } = *metadata;
-        if name.is_empty() {
-            return Err(identity("name", name));
-        }
-        if namespace.is_empty() {
-            return Err(identity("namespace", namespace));
-        }
-        let uid = Uid::parse(uid).filter(|parsed| *parsed != Uid::NONE).ok_or_else(|| identity("uid", uid))?;
-
-        let controller = match &metadata.controller {
-            None => ControllerRef::None,
-            Some(owner) => match OwnerKind::from_kind(owner.kind) {
-                None => ControllerRef::Foreign,
-                Some(kind) => ControllerRef::Owner(self.interner.owner(kind, owner.name, Uid::parse(owner.uid).unwrap_or(Uid::NONE))),
-            },
-        };
+        let uid = metadata.object.identity()?;
+        let name = metadata.object.name;
+        let controller = Owner::controller_ref(metadata.controller.as_ref(), &mut self.interner);
         let foreign = controller == ControllerRef::Foreign;
         let mut spec = Spec::default();
         sections(raw, 2, |field| spec.read(field, !foreign))?;
@@ -104,22 +76,22 @@ impl PodDecoder {
         if foreign {
             // Of a pod that we never touch, only what the ranking of others reads is kept.
             status = Status { phase: status.phase, ..Status::default() };
-            metadata.created = None;
+            metadata.object.created = None;
             metadata.deletion_cost = 0;
         }
 
-        let own_labels = take_own_labels(&mut metadata.labels, name);
+        let own_labels = take_own_labels(&mut metadata.object.labels, name);
         let (ready, ready_changed) = status.ready.unwrap_or_default();
         Ok(Pod {
             name: name.into(),
-            namespace: self.interner.string(namespace),
+            namespace: self.interner.string(metadata.object.namespace),
             uid,
-            resource_version: ResourceVersion::parse(metadata.resource_version),
-            label_set: self.interner.label_set(&mut metadata.labels),
+            resource_version: ResourceVersion::parse(metadata.object.resource_version),
+            label_set: self.interner.label_set(&mut metadata.object.labels),
             controller,
             node: (!spec.node.is_empty()).then(|| self.interner.string(spec.node)),
-            created: metadata.created,
-            deletion: metadata.deletion,
+            created: metadata.object.created,
+            deletion: metadata.object.deletion,
             ready_changed,
             claims: self.interner.claims(name, &mut spec.mounts),
             restarts: status.restarts,
@@ -137,26 +109,13 @@ impl Decode for PodDecoder {
     const FORMAT: Format = Format::Protobuf;
 
     fn decode(&mut self, raw: &[u8]) -> Result<Pod, DecodeError> {
-        let mut metadata = Metadata { labels: mem::take(&mut self.labels), ..Metadata::default() };
-        sections(raw, 1, |field| metadata.read(field))?;
-        let pod = self.pod(raw, &mut metadata);
-        self.labels = recycle(metadata.labels);
+        let object = ObjectMeta { labels: mem::take(&mut self.labels), ..ObjectMeta::default() };
+        let mut metadata = Metadata { object, ..Metadata::default() };
+        let read = sections(raw, METADATA, |field| metadata.read(field));
+        let pod = read.and_then(|()| self.pod(raw, &mut metadata));
+        self.labels = recycle(metadata.object.labels);
         pod
     }
-}
-
-/// Hands out the fields of the top-level messages of one number: in whatever order a writer puts them, each part of a pod
-/// is read after those it depends on. A message that comes in pieces reads as one, as protobuf has it.
-fn sections<'a>(raw: &'a [u8], number: u32, mut read: impl FnMut(Field<'a>) -> Result<(), DecodeError>) -> Result<(), DecodeError> {
-    for section in Reader::new(raw) {
-        let section = section?;
-        if section.number == number {
-            for field in section.message()? {
-                read(field?)?;
-            }
-        }
-    }
-    Ok(())
 }
 
 /// The same room under another lifetime: the standard library collects such a vector in place.
@@ -191,25 +150,17 @@ fn take_own_labels(labels: &mut Pairs<'_>, name: &str) -> OwnLabels {
 impl<'a> Metadata<'a> {
     fn read(&mut self, field: Field<'a>) -> Result<(), DecodeError> {
         match field.number {
-            1 => self.name = field.text()?,
-            3 => self.namespace = field.text()?,
-            5 => self.uid = field.text()?,
-            6 => self.resource_version = field.text()?,
-            8 => self.created = time(&field)?,
-            9 => self.deletion = time(&field)?,
-            11 => {
-                let (key, value) = field.entry()?;
-                self.labels.push((key.text()?, value.text()?));
-            }
-            12 => {
+            ANNOTATIONS => {
                 let (key, value) = field.entry()?;
                 if key.bytes()? == DELETION_COST {
                     self.deletion_cost = deletion_cost(value.bytes()?);
                 }
             }
             // The first one counts (upstream `k8s.io/apimachinery/pkg/apis/meta/v1` `GetControllerOf`).
-            13 if self.controller.is_none() => self.controller = Some(Owner::read(&field)?).filter(|owner| owner.controller),
-            _ => {}
+            OWNER_REFERENCES if self.controller.is_none() => {
+                self.controller = Some(Owner::read(&field)?).filter(|owner| owner.controller);
+            }
+            _ => self.object.read(field)?,
         }
         Ok(())
     }
@@ -222,37 +173,6 @@ fn deletion_cost(value: &[u8]) -> i32 {
         _ => None,
     };
     valid.and_then(|text| text.parse().ok()).unwrap_or(0)
-}
-
-/// `meta/v1` Time: whole seconds; Go's zero time is an empty message.
-fn time(field: &Field<'_>) -> Result<Option<Timestamp>, DecodeError> {
-    let mut seconds = 0;
-    for field in field.message()? {
-        let field = field?;
-        if field.number == 1 {
-            seconds = field.int64()?;
-        }
-    }
-    Ok(Timestamp::from_seconds(seconds))
-}
-
-// === impl Owner ===
-
-impl<'a> Owner<'a> {
-    fn read(field: &Field<'a>) -> Result<Self, DecodeError> {
-        let mut owner = Self::default();
-        for field in field.message()? {
-            let field = field?;
-            match field.number {
-                1 => owner.kind = field.text()?,
-                3 => owner.name = field.text()?,
-                4 => owner.uid = field.text()?,
-                6 => owner.controller = field.bool()?,
-                _ => {}
-            }
-        }
-        Ok(owner)
-    }
 }
 
 // === impl Spec ===

@@ -7,6 +7,7 @@
 use crate::error::{DecodeError, ProtobufProblem};
 
 pub mod kubernetes;
+pub(crate) mod object_meta;
 pub mod write;
 
 pub use kubernetes::{Bookmark, Envelope, Items, List, ListMeta, WatchEvent};

@@ -26,7 +26,7 @@ pub fn set(replicas: i32, change: impl FnOnce(&mut Value)) -> Arc<ReplicaSet> {
         "status": {"replicas": 0},
     });
     change(&mut json);
-    Arc::new(ReplicaSetDecoder.decode(json.to_string().as_bytes()).unwrap())
+    Arc::new(ReplicaSetDecoder::new().decode(json.to_string().as_bytes()).unwrap())
 }
 
 /// A running, ready pod of that set, on node `n`, an hour old; `change` edits it.

@@ -1,19 +1,21 @@
-//! The ReplicaSet as its controller reads it: the template and the metadata stay raw JSON, so that fields newer than
-//! this program survive every write.
+//! The ReplicaSet as its controller and its Deployment's read it: the template and the metadata stay raw JSON, so that fields newer than
+//! this program survive every write. Those of a ReplicaSet at zero, of which every Deployment has up to ten, are not kept.
 
-use std::borrow::Cow;
+mod decode;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::error::DecodeError;
+pub use self::decode::ReplicaSetDecoder;
+use crate::fingerprint::Fingerprint;
 use crate::labels::{LabelSet, Labels};
-use crate::meta::{ControllerRef, ObjectKey, OwnerKind, OwnerRef, ResourceVersion, Timestamp, Uid, identity};
-use crate::object::{Decode, Format, Object};
+use crate::meta::{ControllerRef, ObjectKey, OwnerKind, OwnerRef, ResourceVersion, Timestamp, Uid};
+use crate::object::Object;
 use crate::plan::{ObjectRef, REPLICASETS};
-use crate::selector::{Selector, SelectorError, WireSelector};
+use crate::selector::{Selector, SelectorError};
 
 /// An `apps/v1` ReplicaSet.
 #[derive(Debug)]
@@ -26,20 +28,54 @@ pub struct ReplicaSet {
     pub resource_version: ResourceVersion,
     /// `metadata.generation`.
     pub generation: i64,
+    /// `metadata.creationTimestamp`.
+    pub created: Option<Timestamp>,
     /// `metadata.deletionTimestamp`.
     pub deletion: Option<Timestamp>,
     /// The controlling owner.
     pub controller: ControllerRef,
-    /// The controlling owner's UID, of whatever kind it is: ReplicaSets that share it rank their pods together.
-    pub controller_uid: Option<Uid>,
     /// `metadata.labels`.
-    pub labels: LabelSet,
-    /// The whole `metadata` but managedFields, as it was read.
-    pub metadata: Arc<RawValue>,
-    /// `spec`.
+    pub labels: Arc<LabelSet>,
+    /// What its Deployment has noted on it.
+    pub rollout: Arc<Rollout>,
+    /// `spec`, but for the template.
     pub spec: ReplicaSetSpec,
     /// `status`.
     pub status: ReplicaSetStatus,
+    /// What a write of it, or of its pods, is made of.
+    pub body: Body,
+    /// The controlling owner's UID if it is of a kind that we do not run, see [`Self::controller_uid`].
+    foreign_controller: Option<Box<Uid>>,
+}
+
+/// The parts of a ReplicaSet that are copied, never read.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// All of them.
+    Whole {
+        /// The whole `metadata` but managedFields, as it was read.
+        metadata: Arc<RawValue>,
+        /// `spec.template`, as it was read.
+        template: Arc<RawValue>,
+    },
+    /// No pods are wanted (`spec.replicas`), there are none (`status.replicas`, `status.terminatingReplicas`) and the status speaks of
+    /// this generation: none will be made of this version of the object, and hardly a status written. Whoever needs the object reads it live.
+    AtZero {
+        /// Tells whether another template is the same.
+        template: Fingerprint,
+    },
+}
+
+/// The annotations that a Deployment reads of its old ReplicaSets, as text: it never touches one that it cannot read
+/// (upstream `pkg/controller/deployment/util/deployment_util.go` `SetNewReplicaSetAnnotations`).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Rollout {
+    /// `deployment.kubernetes.io/revision`.
+    pub revision: Option<Box<str>>,
+    /// `deployment.kubernetes.io/desired-replicas`.
+    pub desired_replicas: Option<Box<str>>,
+    /// `deployment.kubernetes.io/revision-history`.
+    pub revision_history: Option<Box<str>>,
 }
 
 /// `spec` of a ReplicaSet.
@@ -50,11 +86,9 @@ pub struct ReplicaSetSpec {
     /// `minReadySeconds`.
     pub min_ready_seconds: i32,
     /// `selector`, or why it cannot be used.
-    pub selector: Result<Selector, SelectorError>,
-    /// `template`, as it was read.
-    pub template: Arc<RawValue>,
+    pub selector: Result<Selector, Box<SelectorError>>,
     /// `template.metadata.labels`.
-    pub template_labels: LabelSet,
+    pub template_labels: Arc<LabelSet>,
 }
 
 /// `status` of a ReplicaSet. Fields we do not know are carried along.
@@ -107,75 +141,6 @@ pub struct Condition {
     pub other: BTreeMap<String, serde_json::Value>,
 }
 
-/// Reads ReplicaSets from JSON.
-#[derive(Debug, Default)]
-pub struct ReplicaSetDecoder;
-
-#[derive(Deserialize)]
-#[serde(bound(deserialize = "'de: 'a"))]
-struct WireReplicaSet<'a> {
-    #[serde(borrow)]
-    metadata: BTreeMap<Cow<'a, str>, &'a RawValue>,
-    #[serde(default)]
-    spec: WireSpec<'a>,
-    #[serde(default)]
-    status: Option<ReplicaSetStatus>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct WireSpec<'a> {
-    replicas: Option<i32>,
-    min_ready_seconds: Option<i32>,
-    selector: Option<WireSelector>,
-    #[serde(borrow)]
-    template: Option<&'a RawValue>,
-}
-
-/// The fields of `metadata` that decisions read.
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct WireMeta<'a> {
-    #[serde(borrow)]
-    name: Cow<'a, str>,
-    #[serde(borrow)]
-    namespace: Cow<'a, str>,
-    #[serde(borrow)]
-    uid: Cow<'a, str>,
-    #[serde(borrow)]
-    resource_version: Cow<'a, str>,
-    generation: Option<i64>,
-    #[serde(borrow)]
-    deletion_timestamp: Option<Cow<'a, str>>,
-    labels: Option<BTreeMap<String, String>>,
-    #[serde(borrow)]
-    owner_references: Option<Vec<WireOwner<'a>>>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct WireOwner<'a> {
-    #[serde(borrow)]
-    kind: Cow<'a, str>,
-    #[serde(borrow)]
-    name: Cow<'a, str>,
-    #[serde(borrow)]
-    uid: Cow<'a, str>,
-    controller: Option<bool>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct WireTemplate {
-    metadata: Option<WireTemplateMeta>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct WireTemplateMeta {
-    labels: Option<BTreeMap<String, String>>,
-}
-
 // === impl ReplicaSet ===
 
 impl ReplicaSet {
@@ -187,6 +152,31 @@ impl ReplicaSet {
     /// The owner that its pods name.
     pub fn as_owner(&self) -> Arc<OwnerRef> {
         Arc::new(OwnerRef { kind: OwnerKind::ReplicaSet, name: self.key.name.clone(), uid: self.uid })
+    }
+
+    /// The controlling owner's UID, of whatever kind it is: ReplicaSets that share it rank their pods together.
+    pub fn controller_uid(&self) -> Option<Uid> {
+        match &self.controller {
+            ControllerRef::None => None,
+            ControllerRef::Owner(owner) => Some(owner.uid).filter(|uid| *uid != Uid::NONE),
+            ControllerRef::Foreign => self.foreign_controller.as_deref().copied(),
+        }
+    }
+
+    /// The whole `metadata` but managedFields, if it is kept.
+    pub fn metadata(&self) -> Option<&Arc<RawValue>> {
+        match &self.body {
+            Body::Whole { metadata, .. } => Some(metadata),
+            Body::AtZero { .. } => None,
+        }
+    }
+
+    /// `spec.template`, if it is kept.
+    pub fn template(&self) -> Option<&Arc<RawValue>> {
+        match &self.body {
+            Body::Whole { template, .. } => Some(template),
+            Body::AtZero { .. } => None,
+        }
     }
 }
 
@@ -212,74 +202,7 @@ impl Object for ReplicaSet {
     }
 
     fn labels(&self) -> &dyn Labels {
-        &self.labels
-    }
-}
-
-// === impl ReplicaSetDecoder ===
-
-impl Decode for ReplicaSetDecoder {
-    type Object = ReplicaSet;
-    const FORMAT: Format = Format::Json;
-
-    fn decode(&mut self, raw: &[u8]) -> Result<ReplicaSet, DecodeError> {
-        let wire: WireReplicaSet<'_> = serde_json::from_slice(raw)?;
-        let metadata = whole_metadata(wire.metadata)?;
-        let meta: WireMeta<'_> = serde_json::from_str(metadata.get())?;
-        for (field, value) in [("name", &meta.name), ("namespace", &meta.namespace)] {
-            if value.is_empty() {
-                return Err(identity(field, value));
-            }
-        }
-        let uid = Uid::parse(&meta.uid).ok_or_else(|| identity("uid", &meta.uid))?;
-        let owner = controlling(meta.owner_references.as_deref().unwrap_or_default());
-        let template = wire.spec.template.map_or("{}", RawValue::get);
-        let labels = serde_json::from_str::<Option<WireTemplate>>(template)?.and_then(|t| t.metadata).and_then(|m| m.labels);
-        Ok(ReplicaSet {
-            key: ObjectKey::new(&*meta.namespace, &*meta.name),
-            uid,
-            resource_version: ResourceVersion::parse(&meta.resource_version),
-            generation: meta.generation.unwrap_or(0),
-            deletion: meta.deletion_timestamp.as_deref().and_then(Timestamp::parse),
-            controller: owner.map_or(ControllerRef::None, controller_ref),
-            controller_uid: owner.and_then(|owner| Uid::parse(&owner.uid)),
-            labels: meta.labels.unwrap_or_default().iter().collect(),
-            spec: ReplicaSetSpec {
-                replicas: wire.spec.replicas.unwrap_or(1),
-                min_ready_seconds: wire.spec.min_ready_seconds.unwrap_or(0),
-                selector: Selector::from_wire(wire.spec.selector),
-                template: raw_value(template.to_owned())?,
-                template_labels: labels.unwrap_or_default().iter().collect(),
-            },
-            status: wire.status.unwrap_or_default(),
-            metadata,
-        })
-    }
-}
-
-/// `metadata` without managedFields, every other field byte for byte.
-fn whole_metadata(mut fields: BTreeMap<Cow<'_, str>, &RawValue>) -> Result<Arc<RawValue>, DecodeError> {
-    fields.remove("managedFields");
-    raw_value(serde_json::to_string(&fields)?)
-}
-
-fn raw_value(json: String) -> Result<Arc<RawValue>, DecodeError> {
-    Ok(Arc::from(RawValue::from_string(json)?))
-}
-
-/// Upstream `k8s.io/apimachinery/pkg/apis/meta/v1` `GetControllerOf`: the first reference that says so.
-fn controlling<'a, 'b>(owners: &'a [WireOwner<'b>]) -> Option<&'a WireOwner<'b>> {
-    owners.iter().find(|owner| owner.controller == Some(true))
-}
-
-fn controller_ref(owner: &WireOwner<'_>) -> ControllerRef {
-    match OwnerKind::from_kind(&owner.kind) {
-        Some(kind) => ControllerRef::Owner(Arc::new(OwnerRef {
-            kind,
-            name: Arc::from(&*owner.name),
-            uid: Uid::parse(&owner.uid).unwrap_or(Uid::NONE),
-        })),
-        None => ControllerRef::Foreign,
+        &*self.labels
     }
 }
 
@@ -313,6 +236,8 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::DecodeError;
+    use crate::object::Decode;
 
     const WEB: &str = r#"{"apiVersion":"apps/v1","kind":"ReplicaSet","metadata":{"name":"web","namespace":"shop","uid":"6d9f8a3e-0000-4000-8000-00000000002a",
         "resourceVersion":"71","generation":3,"labels":{"app":"web"},"annotations":{"note":"a \u0026 b"},"newField":{"z":1,"a":2},
@@ -322,7 +247,7 @@ mod tests {
         "status":{"replicas":1,"observedGeneration":2,"conditions":[{"type":"ReplicaFailure","status":"True","lastTransitionTime":"2026-01-01T00:00:00Z","reason":"FailedCreate","extra":5}],"newCount":9}}"#;
 
     fn decode(json: &str) -> Result<ReplicaSet, DecodeError> {
-        ReplicaSetDecoder.decode(json.as_bytes())
+        ReplicaSetDecoder::new().decode(json.as_bytes())
     }
 
     #[test]
@@ -332,11 +257,12 @@ mod tests {
         assert_eq!(set.uid.to_string(), "6d9f8a3e-0000-4000-8000-00000000002a");
         assert_eq!((set.resource_version.0, set.generation, set.spec.replicas), (71, 3, 2));
         assert_eq!(&*set.controller.owner().unwrap().name, "web");
-        assert_eq!(set.spec.template.get(), r#"{"metadata":{"labels":{"app":"web"}},"spec":{"newer":true,"containers":[]}}"#);
+        assert_eq!(set.template().unwrap().get(), r#"{"metadata":{"labels":{"app":"web"}},"spec":{"newer":true,"containers":[]}}"#);
         assert_eq!(set.spec.template_labels.get("app"), Some("web"));
-        assert!(set.metadata.get().contains(r#""newField":{"z":1,"a":2}"#));
-        assert!(set.metadata.get().contains(r"a \u0026 b"));
-        assert!(!set.metadata.get().contains("managedFields"));
+        let metadata = set.metadata().unwrap().get();
+        assert!(metadata.contains(r#""newField":{"z":1,"a":2}"#));
+        assert!(metadata.contains(r"a \u0026 b"));
+        assert!(!metadata.contains("managedFields"));
     }
 
     #[test]
@@ -355,5 +281,52 @@ mod tests {
         assert!(decode(&nulls).unwrap().status.conditions.is_empty());
         let error = decode(&bare.replace("6d9f", "6D9F")).unwrap_err().to_string();
         assert!(error.contains("metadata.uid"), "{error}");
+    }
+
+    /// What it says at zero, with other values for some of the deciding counts.
+    fn at_zero(replicas: i32, status: &str) -> ReplicaSet {
+        let json = format!(
+            r#"{{"metadata":{{"name":"web-1","namespace":"shop","uid":"6d9f8a3e-0000-4000-8000-00000000002a","generation":3,
+            "creationTimestamp":"2026-01-01T00:00:00Z","labels":{{"app":"web","pod-template-hash":"1"}},
+            "annotations":{{"deployment.kubernetes.io/revision":"7","deployment.kubernetes.io/desired-replicas":"10","note":"x"}}}},
+            "spec":{{"replicas":{replicas},"selector":{{"matchLabels":{{"app":"web","pod-template-hash":"1"}}}},
+            "template":{{"metadata":{{"labels":{{"app":"web","pod-template-hash":"1"}}}},"spec":{{"containers":[]}}}}}},"status":{status}}}"#
+        );
+        decode(&json).unwrap()
+    }
+
+    #[test]
+    fn at_rest_at_zero_only_what_decisions_read_is_kept() {
+        let set = at_zero(0, r#"{"replicas":0,"observedGeneration":3}"#);
+        assert!(set.template().is_none() && set.metadata().is_none());
+        let template = r#"{"spec":{"containers":[]},"metadata":{"labels":{"app":"web"}}}"#.to_owned();
+        let expected = Fingerprint::of_template(&RawValue::from_string(template).unwrap());
+        assert!(matches!(set.body, Body::AtZero { template } if Some(template) == expected), "{set:?}");
+        assert_eq!((set.rollout.revision.as_deref(), set.rollout.desired_replicas.as_deref()), (Some("7"), Some("10")));
+        assert_eq!((set.spec.template_labels.get("pod-template-hash"), set.created), (Some("1"), Timestamp::parse("2026-01-01T00:00:00Z")));
+        assert!(set.spec.selector.as_ref().is_ok_and(|selector| selector.matches(set.labels())));
+        assert!(Arc::ptr_eq(&set.labels, &set.spec.template_labels));
+    }
+
+    #[test]
+    fn whatever_still_has_something_to_come_is_kept_whole() {
+        for (replicas, status) in [
+            (1, r#"{"replicas":0,"observedGeneration":3}"#),
+            (0, r#"{"replicas":1,"observedGeneration":3}"#),
+            (0, r#"{"replicas":0,"terminatingReplicas":2,"observedGeneration":3}"#),
+            (0, r#"{"replicas":0,"observedGeneration":2}"#),
+        ] {
+            assert!(at_zero(replicas, status).template().is_some(), "{replicas} {status}");
+        }
+    }
+
+    #[test]
+    fn a_controller_of_any_kind_has_a_uid() {
+        let foreign = WEB.replace(r#""kind":"Deployment""#, r#""kind":"Rollout""#);
+        for (json, foreign) in [(WEB, false), (foreign.as_str(), true)] {
+            let set = decode(json).unwrap();
+            assert_eq!(set.controller == ControllerRef::Foreign, foreign);
+            assert_eq!(set.controller_uid(), Uid::parse("6d9f8a3e-0000-4000-8000-000000000001"));
+        }
     }
 }

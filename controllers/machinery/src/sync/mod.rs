@@ -2,6 +2,9 @@
 //!
 //! What is special to a controller comes in through [`Reconciler`]; this module knows none of them.
 
+#[cfg(test)]
+mod tests;
+
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,0 +1,126 @@
+//! No write without the right to write: a lease that is held, with time to spare.
+//!
+//! A process that was frozen, or whose machine was suspended, wakes up believing that it still leads. The time that the lease is good for
+//! is therefore measured on a clock that went on meanwhile, and looked at before every single write.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Time since boot, suspended time included: Linux' `CLOCK_BOOTTIME`, which no one can set. Tests have their own.
+#[derive(Clone, Default)]
+pub struct BootClock(Option<Arc<AtomicU64>>);
+
+/// The right to write; clones share it. Whoever renews the lease extends it, and the executor asks it before each request.
+#[derive(Clone, Debug)]
+pub struct Fence(Option<Arc<Lease>>);
+
+#[derive(Debug)]
+struct Lease {
+    clock: BootClock,
+    /// Nanoseconds since boot; zero once it is given up.
+    until: AtomicU64,
+}
+
+/// A write that is sent now may take effect this much later. The lease must be good for longer than that.
+const TIME_TO_SPARE: Duration = Duration::from_secs(2);
+
+// === impl BootClock ===
+
+impl BootClock {
+    /// A clock that stands still until the test moves it.
+    pub fn test(start: Duration) -> (Self, Arc<AtomicU64>) {
+        let now = Arc::new(AtomicU64::new(nanos(start)));
+        (Self(Some(Arc::clone(&now))), now)
+    }
+
+    /// Time since boot.
+    pub fn now(&self) -> Duration {
+        match &self.0 {
+            Some(test) => Duration::from_nanos(test.load(Ordering::SeqCst)),
+            None => {
+                let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+                Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for BootClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BootClock({:?})", self.now())
+    }
+}
+
+// === impl Fence ===
+
+impl Fence {
+    /// No fence: there is no leader election, and nobody else to collide with.
+    pub fn open() -> Self {
+        Self(None)
+    }
+
+    /// Closed until the lease is held.
+    pub fn closed(clock: BootClock) -> Self {
+        Self(Some(Arc::new(Lease { clock, until: AtomicU64::new(0) })))
+    }
+
+    /// The lease was renewed by a request that was *begun* at `begun` (time since boot), and is good for `duration` from then.
+    pub fn extend(&self, begun: Duration, duration: Duration) {
+        if let Some(lease) = &self.0 {
+            lease.until.store(nanos(begun.saturating_add(duration)), Ordering::SeqCst);
+        }
+    }
+
+    /// The lease is lost or given up.
+    pub fn close(&self) {
+        if let Some(lease) = &self.0 {
+            lease.until.store(0, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether a write may be sent now.
+    pub fn may_write(&self) -> bool {
+        self.0.as_ref().is_none_or(|lease| nanos(lease.clock.now() + TIME_TO_SPARE) < lease.until.load(Ordering::SeqCst))
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn the_right_to_write_ends_before_the_lease_does() {
+        let (clock, now) = BootClock::test(100 * SECOND);
+        let fence = Fence::closed(clock);
+        assert!(!fence.may_write(), "not held yet");
+        fence.extend(100 * SECOND, 15 * SECOND);
+        for (seconds, may) in [(100, true), (112, true), (113, false), (500, false)] {
+            now.store(nanos(seconds * SECOND), Ordering::SeqCst);
+            assert_eq!(fence.may_write(), may, "{seconds} s");
+        }
+        fence.extend(500 * SECOND, 15 * SECOND);
+        assert!(fence.may_write());
+        fence.close();
+        assert!(!fence.may_write());
+    }
+
+    #[test]
+    fn without_leader_election_everything_may_be_written() {
+        assert!(Fence::open().may_write());
+    }
+
+    #[test]
+    fn the_clock_counts_from_boot() {
+        let clock = BootClock::default();
+        let before = clock.now();
+        assert!(before > Duration::ZERO && clock.now() >= before);
+    }
+}

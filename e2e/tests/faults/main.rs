@@ -1,0 +1,57 @@
+//! The program behind a proxy that loses, delays and falsifies what it is told. Scenarios are named after the rows of the bug corpus.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests, which fail by panicking")]
+#![allow(unreachable_pub, reason = "modules of one program")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod away;
+mod restarts;
+mod rig;
+mod staleness;
+mod watches;
+mod writes;
+
+use std::process::ExitCode;
+
+use rig::Planes;
+use support::scenarios::{Scenario, run};
+
+const SCENARIOS: &[Scenario<Planes>] = scenarios! {
+    writes::{
+        rs_03_an_answer_lost_after_the_effect_makes_no_second_pod,
+        lost_answers_of_five_percent_make_no_pod_too_many,
+        ctl_13_no_try_before_the_time_that_the_server_asks_for,
+        ctl_19_a_live_read_tells_whose_the_taken_name_is,
+    },
+    staleness::{
+        rs_01_a_new_set_of_an_old_name_gets_its_pods_at_once,
+        rs_09_the_cost_set_before_the_scale_down_counts,
+        rs_11_a_pod_released_behind_the_caches_back_survives,
+        rs_22_touching_a_set_does_not_make_a_pod_too_many,
+        ctl_04_a_late_watch_changes_nothing_in_the_end,
+        ctl_27_a_set_made_again_at_once_is_a_new_one,
+        a_silent_pod_watch_is_listed_again_once,
+    },
+    watches::{
+        ctl_01_a_delete_in_the_gap_is_found_by_the_relist,
+        ctl_03_a_watch_that_ends_in_order_replays_nothing,
+        ctl_15_errors_to_a_watch_are_told_apart,
+        ctl_16_a_half_open_connection_is_noticed,
+    },
+    restarts::{
+        rs_21_nothing_is_done_before_a_late_list,
+        kill_9_in_mid_scale_up_with_creates_in_flight,
+        kill_9_with_nothing_in_flight_makes_no_pod_too_many,
+        ctl_23_a_server_in_the_past_deletes_nothing,
+        ctl_24_all_pages_are_known_before_the_first_sync,
+    },
+    away::{
+        an_api_server_killed_in_mid_scale_up,
+        ctl_22_a_server_that_is_away_costs_next_to_nothing,
+    },
+};
+
+fn main() -> ExitCode {
+    run(SCENARIOS)
+}
