@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use bytes::Bytes;
 use http::Request;
-use machinery::client::{Class, ClientMetrics, ClientOptions, Clients};
+use machinery::client::{ApiClient, Class, ClientMetrics, ClientOptions, Clients};
 use machinery::clock::Clock;
 use machinery::events;
 use machinery::executor::Executor;
@@ -15,7 +15,7 @@ use machinery::fence::Fence;
 use machinery::guard::{Guard, Guarded};
 use machinery::queue::WorkQueue;
 use machinery::source::{ApiTransport, Backoff, Source, SourceConfig, SourceMetrics};
-use machinery::store::{Store, StoreWriter, store};
+use machinery::store::{Store, store};
 use machinery::sync::Controller;
 use model::plan::{PODS, REPLICASETS, Resource};
 use model::replicaset::ReplicaSetDecoder;
@@ -108,11 +108,7 @@ impl App {
             return Ok(());
         }
         let server = Server::bind((self.options.bind_address, self.options.port).into(), self.registry.clone()).await?;
-        let ending = self.ending.clone();
-        self.tasks.spawn(async move {
-            server.run(ending).await;
-            "server"
-        });
+        self.spawn("server", |ending| server.run(ending));
         Ok(())
     }
 
@@ -135,8 +131,8 @@ impl App {
                 }
             }
         }
-        self.start_source(REPLICASETS.plural, sets_source, sets_writer);
-        self.start_source(PODS.plural, pods_source, pods_writer);
+        self.spawn(REPLICASETS.plural, |ending| sets_source.run(sets_writer, ending));
+        self.spawn(PODS.plural, |ending| pods_source.run(pods_writer, ending));
         self.start_resync(sets.clone());
         tokio::select! {
             () = async { tokio::join!(sets.synced(), pods.synced()); } => {}
@@ -184,41 +180,53 @@ impl App {
         pods: &Store<model::Pod>,
         guarded: Vec<Guarded>,
     ) -> anyhow::Result<Arc<Controller<ReplicaSetController>>> {
-        let client = self.clients.writes.limited_apart(self.options.kube_api_qps, self.options.kube_api_burst);
-        let event_client = self.clients.events.limited_apart(self.options.kube_api_qps, self.options.kube_api_burst);
-        let (recorder, sink) = events::recorder("replicaset-controller", event_client, self.clock.clone(), &self.registry)?;
-        let ending = self.ending.clone();
-        self.tasks.spawn(async move {
-            sink.run(ending).await;
-            "event sink"
-        });
-        let expectations = Arc::new(Expectations::default());
         let enabled = |gate| self.options.feature_gates.enabled(gate, self.release);
+        let gates = Gates {
+            pod_deletion_cost: enabled("PodDeletionCost"),
+            terminating_replicas: enabled("DeploymentReplicaSetTerminatingReplicas"),
+        };
+        let guard_enabled = enabled("StaleControllerConsistencyReplicaSet");
+        let queue = WorkQueue::new("replicaset", self.clock.clone(), &self.registry)?;
+        let guard = Guard::new("replicaset", queue.clone(), guarded, &self.registry)?;
+        let guard = guard_enabled.then_some(guard);
+        if let Some(guard) = guard.clone() {
+            self.spawn("guard", |ending| guard.run(ending));
+        }
+        let expectations = Arc::new(Expectations::default());
         let reconciler = ReplicaSetController {
             sets: sets.clone(),
             pods: pods.clone(),
             expectations: Arc::clone(&expectations),
-            queue: WorkQueue::new("replicaset", self.clock.clone(), &self.registry)?,
+            guard: guard.clone(),
+            queue: queue.clone(),
             clock: self.clock.clone(),
+            gates,
             deletion_age_ratio: deletion_age_ratio(&self.registry)?,
-            gates: Gates {
-                pod_deletion_cost: enabled("PodDeletionCost"),
-                terminating_replicas: enabled("DeploymentReplicaSetTerminatingReplicas"),
-            },
         };
         reconciler.listen();
-        let guard = Guard::new("replicaset", guarded, &self.registry)?;
-        let guard = enabled("StaleControllerConsistencyReplicaSet").then_some(guard);
-        if let Some(guard) = guard.clone() {
-            let (queue, ending) = (reconciler.queue.clone(), self.ending.clone());
-            self.tasks.spawn(async move {
-                guard.run(queue, ending).await;
-                "guard"
-            });
-        }
-        let executor =
-            Executor::new(client, recorder, expectations, self.clock.clone(), random_seed(), Fence::open(), self.stopping.clone());
-        Ok(Arc::new(Controller { queue: reconciler.queue.clone(), clock: self.clock.clone(), guard, reconciler, executor }))
+        let executor = self.executor("replicaset-controller", expectations)?;
+        Ok(Arc::new(Controller { reconciler, executor, guard, queue, clock: self.clock.clone() }))
+    }
+
+    /// One controller's way to write, with a rate limit of its own, and its way to tell about it.
+    fn executor(&mut self, controller: &'static str, expectations: Arc<Expectations>) -> anyhow::Result<Executor> {
+        let limited = |client: &ApiClient| client.limited_apart(self.options.kube_api_qps, self.options.kube_api_burst);
+        let (client, events) = (limited(&self.clients.writes), limited(&self.clients.events));
+        let (recorder, sink) = events::recorder(controller, events, self.clock.clone(), &self.registry)?;
+        self.spawn("event sink", |ending| sink.run(ending));
+        Ok(Executor::new(client, recorder, expectations, self.clock.clone(), random_seed(), Fence::open(), self.stopping.clone()))
+    }
+
+    /// Starts a task that must not end before it is told to.
+    fn spawn<F>(&mut self, name: &'static str, task: impl FnOnce(CancellationToken) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let task = task(self.ending.clone());
+        self.tasks.spawn(async move {
+            task.await;
+            name
+        });
     }
 
     fn source<D: Decode>(&self, resource: &'static Resource, decoder: D) -> Source<D, ApiTransport> {
@@ -227,19 +235,10 @@ impl App {
         Source::new(config, transport, decoder, &self.source_metrics)
     }
 
-    fn start_source<D: Decode>(&mut self, name: &'static str, source: Source<D, ApiTransport>, writer: StoreWriter<D::Object>) {
-        let ending = self.ending.clone();
-        self.tasks.spawn(async move {
-            source.run(writer, ending).await;
-            name
-        });
-    }
-
     /// Every object is looked at again after a random time between the period and twice it (upstream `ResyncPeriod`).
     fn start_resync<O: Object>(&mut self, store: Store<O>) {
         let period = self.options.min_resync_period;
-        let ending = self.ending.clone();
-        self.tasks.spawn(async move {
+        self.spawn("resync", |ending| async move {
             let again = async {
                 loop {
                     tokio::time::sleep(period.mul_f64(1.0 + fastrand::f64()).max(Duration::from_secs(1))).await;
@@ -247,7 +246,6 @@ impl App {
                 }
             };
             let _: Option<std::convert::Infallible> = ending.run_until_cancelled(again).await;
-            "resync"
         });
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use machinery::clock::Clock;
 use machinery::expectations::Expectations;
+use machinery::guard::Guard;
 use machinery::queue::WorkQueue;
 use machinery::store::{Change, Handler, Store};
 use machinery::sync::Reconciler;
@@ -24,6 +25,8 @@ pub(crate) struct ReplicaSetController {
     pub(crate) pods: Store<Pod>,
     /// Writes not seen yet.
     pub(crate) expectations: Arc<Expectations>,
+    /// What holds back a sync whose caches have not seen the last one.
+    pub(crate) guard: Option<Guard>,
     /// Keys to be synced.
     pub(crate) queue: WorkQueue<ObjectKey>,
     /// What time it is.
@@ -156,6 +159,9 @@ impl Handler<ReplicaSet> for OnReplicaSet {
             Change::Resync { object } => controller.enqueue(&object.key, true),
             Change::Deleted { last, .. } => {
                 controller.expectations.forget(&last.key, last.uid);
+                if let Some(guard) = &controller.guard {
+                    guard.forget(&last.key, last.uid);
+                }
                 controller.enqueue(&last.key, false);
             }
         }

@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode, Output};
 use std::rc::Rc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use e2e::controlplane::ControlPlane;
 use e2e::{process, wait};
 use rustix::process::Signal;
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
 }
 
 mod flags {
-    use super::*;
+    use super::{Command, Output, Result, Shared, process};
 
     fn started_with(flags: &[&str]) -> Result<(Output, String)> {
         // Nothing of these starts may get as far as a server.
@@ -94,7 +94,9 @@ mod flags {
 }
 
 mod life {
-    use super::*;
+    use anyhow::Context as _;
+
+    use super::{ControlPlane, Duration, PATIENCE, Result, Shared, Signal, Space, ensure, wait};
 
     pub(crate) async fn health_and_metrics_are_there_from_the_start(plane: Shared) -> Result<()> {
         let plane = plane.0.lock().await;
@@ -107,8 +109,13 @@ mod life {
         };
         wait::until("the queue's metrics", PATIENCE, async || queue("depth").await).await?;
         for metric in [
-            "depth", "adds_total", "retries_total", "unfinished_work_seconds", "longest_running_processor_seconds",
-            "queue_duration_seconds_count", "work_duration_seconds_count",
+            "depth",
+            "adds_total",
+            "retries_total",
+            "unfinished_work_seconds",
+            "longest_running_processor_seconds",
+            "queue_duration_seconds_count",
+            "work_duration_seconds_count",
         ] {
             let value = queue(metric).await?;
             assert!(value == 0.0, "workqueue_{metric} is {value} although there is no ReplicaSet");

@@ -47,6 +47,7 @@ pub struct Behind {
 
 #[derive(Debug)]
 struct Shared {
+    queue: WorkQueue<ObjectKey>,
     stores: Vec<Guarded>,
     state: Mutex<State>,
     skips: IntCounterVec,
@@ -79,8 +80,8 @@ const RELIST_AFTER: Duration = Duration::from_secs(30);
 // === impl Guard ===
 
 impl Guard {
-    /// A guard over these stores. `controller` names its metric: `<controller>_controller_stale_sync_skips_total`.
-    pub fn new(controller: &str, stores: Vec<Guarded>, registry: &Registry) -> Result<Self, Error> {
+    /// A guard of the keys in `queue` over these stores. `controller` names its metric: `<controller>_controller_stale_sync_skips_total`.
+    pub fn new(controller: &str, queue: WorkQueue<ObjectKey>, stores: Vec<Guarded>, registry: &Registry) -> Result<Self, Error> {
         let name = format!("{controller}_controller_stale_sync_skips_total");
         let help = "Total number of syncs put off because a cache had not seen the controller's own writes";
         let skips = IntCounterVec::new(Opts::new(name, help), &["group", "resource"])?;
@@ -90,7 +91,7 @@ impl Guard {
         registry.register(Box::new(skips.clone()))?;
         let rewinds = stores.iter().map(|store| store.reached.borrow().rewinds).collect();
         let state = Mutex::new(State { rewinds, ..State::default() });
-        Ok(Self(Arc::new(Shared { stores, state, skips, parked: Notify::new() })))
+        Ok(Self(Arc::new(Shared { queue, stores, state, skips, parked: Notify::new() })))
     }
 
     /// A write on behalf of an owner was answered with this version. A record of another owner of the same name is replaced.
@@ -110,9 +111,16 @@ impl Guard {
         }
     }
 
-    /// The owner is gone.
-    pub fn forget(&self, key: &ObjectKey) {
-        self.0.state.lock().written.remove(key);
+    /// The owner of that UID is gone: what was written for it holds nobody back, least of all a new object of its name.
+    pub fn forget(&self, key: &ObjectKey, owner: Uid) {
+        if self.0.state.lock().forget(key, |written| written.owner == owner) {
+            self.0.queue.unpark(key);
+        }
+    }
+
+    /// A sync found no owner of that name.
+    pub fn forget_absent(&self, key: &ObjectKey) {
+        self.0.state.lock().forget(key, |_| true);
     }
 
     /// What a key still has to wait for; once that is nothing, its record is dropped.
@@ -129,7 +137,6 @@ impl Guard {
     /// Puts a key aside until its stores have caught up.
     pub fn park(&self, taken: Taken<ObjectKey>, now: Instant) {
         let key = taken.key().clone();
-        let queue = taken.queue().clone();
         let waits = {
             let mut state = self.0.state.lock();
             let behind = state.written.get(&key).and_then(|written| self.0.first_behind(written));
@@ -146,12 +153,12 @@ impl Guard {
         self.0.parked.notify_one();
         // The event may have come while the key was on its way; then nobody else would bring it back.
         if !waits || self.behind(&key).is_none() {
-            queue.unpark(&key);
+            self.0.queue.unpark(&key);
         }
     }
 
     /// Brings parked keys back as their stores catch up; until `stop`.
-    pub async fn run(self, queue: WorkQueue<ObjectKey>, stop: CancellationToken) {
+    pub async fn run(self, stop: CancellationToken) {
         let mut reached: Vec<_> = self.0.stores.iter().map(|store| store.reached.clone()).collect();
         let work = async {
             loop {
@@ -159,7 +166,7 @@ impl Guard {
                 for (store, reached) in reached.iter_mut().enumerate() {
                     let now = *reached.borrow_and_update();
                     for key in self.0.caught_up(store, now) {
-                        queue.unpark(&key);
+                        self.0.queue.unpark(&key);
                     }
                     self.0.relist_if_stuck(store);
                 }
@@ -235,6 +242,26 @@ impl Shared {
     }
 }
 
+// === impl State ===
+
+impl State {
+    /// Drops an owner's record if it is the one that is meant; whether it was.
+    fn forget(&mut self, key: &ObjectKey, is_meant: impl Fn(&Written) -> bool) -> bool {
+        if !self.written.get(key).is_some_and(is_meant) {
+            return false;
+        }
+        self.written.remove(key);
+        self.waiting.retain(|store, waiting| {
+            waiting.retain(|(_, waits)| waits != key);
+            if waiting.is_empty() {
+                self.since.remove(store);
+            }
+            !waiting.is_empty()
+        });
+        true
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use model::plan::{PODS, REPLICASETS};
@@ -264,9 +291,9 @@ mod tests {
             reached,
             source: SourceHandle::for_test(Arc::clone(&relists)),
         });
-        let guard = Guard::new("test", stores.into(), &registry).unwrap();
         let queue = WorkQueue::new("test", Clock::system(), &registry).unwrap();
-        tokio::spawn(guard.clone().run(queue.clone(), CancellationToken::new()));
+        let guard = Guard::new("test", queue.clone(), stores.into(), &registry).unwrap();
+        tokio::spawn(guard.clone().run(CancellationToken::new()));
         Fixture { guard, queue, pods, relists, _sets: sets }
     }
 
@@ -331,6 +358,20 @@ mod tests {
         queue.add(key());
         guard.park(next(queue).await.unwrap(), Instant::now());
         pods.send_replace(at(3, 1));
+        assert!(next(queue).await.is_some());
+        assert_eq!(guard.behind(&key()), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn rs_01_a_new_object_does_not_wait_for_the_writes_of_the_old_one() {
+        let fixture = fixture();
+        let Fixture { guard, queue, .. } = &fixture;
+        guard.wrote(&key(), Uid(1), &PODS, ResourceVersion(15));
+        queue.add(key());
+        guard.park(next(queue).await.unwrap(), Instant::now());
+        guard.forget(&key(), Uid(2));
+        assert!(next(queue).await.is_none(), "that was another object");
+        guard.forget(&key(), Uid(1));
         assert!(next(queue).await.is_some());
         assert_eq!(guard.behind(&key()), None);
     }

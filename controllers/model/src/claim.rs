@@ -42,7 +42,7 @@ pub struct ClaimOwner {
     pub controller: bool,
 }
 
-/// Reads claims: whole ones, or their PartialObjectMetadata, whose metadata stands in the same place.
+/// Reads claims: whole ones, or their `PartialObjectMetadata`, whose metadata stands in the same place.
 #[derive(Default)]
 pub struct PersistentVolumeClaimDecoder {
     interner: Interner,
@@ -160,9 +160,6 @@ mod tests {
 
     #[test]
     fn a_claim_without_identity_is_refused() {
-        assert!(matches!(
-            PersistentVolumeClaimDecoder::new().decode(&claim("", &[])),
-            Err(DecodeError::Identity { field: "name", .. })
-        ));
+        assert!(matches!(PersistentVolumeClaimDecoder::new().decode(&claim("", &[])), Err(DecodeError::Identity { field: "name", .. })));
     }
 }

@@ -1,7 +1,7 @@
 //! One copy of what many objects of a source have in common.
 //!
-//! An [`Interner`] belongs to one decoder. It forgets: whenever it has grown by a quarter, what nobody else holds any more is swept out,
-//! so that it never keeps more than that quarter in garbage, at a constant cost for each new entry.
+//! An [`Interner`] belongs to one decoder. It forgets: whenever it has grown by an eighth, what nobody else holds any more is swept out,
+//! so that it never keeps more than that eighth in garbage, at a constant cost for each new entry.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -233,7 +233,7 @@ impl Interner {
         self.shapes.sweep(&self.hasher);
         self.strings.sweep(&self.hasher);
         let live = self.interned().total();
-        self.sweep_at = live + live / 4 + SMALL;
+        self.sweep_at = live + live / 8 + SMALL;
     }
 }
 
@@ -452,7 +452,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn what_nobody_holds_is_forgotten(steps in steps()) {
-            let bound = |live: usize| live + live / 4 + SMALL + 8;
+            let bound = |live: usize| live + live / 8 + SMALL + 8;
             let mut interner = Interner::new();
             let (mut held, mut most) = (Vec::new(), 0);
             for step in steps {

@@ -102,7 +102,9 @@ impl Selector {
                 if match_expressions.as_ref().is_none_or(Vec::is_empty) && wanted.values().all(|value| storable(value) == value) =>
             {
                 let mut pairs: Vec<_> = wanted.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-                if pairs.iter().all(|(key, value)| labels.get(key) == Some(value)) {
+                // Both are in the order of their keys: one pass, however many there are.
+                let mut own = labels.iter();
+                if pairs.iter().all(|pair| own.find(|(key, _)| *key >= pair.0) == Some(*pair)) {
                     return Ok(Self::Labels { keys: interner.keys(&pairs), of: Arc::clone(labels) });
                 }
                 let of = interner.label_set(&mut pairs);

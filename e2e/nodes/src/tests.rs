@@ -174,6 +174,24 @@ async fn pods_of_other_nodes_are_not_ours() {
     assert!(world.requests(5).await.is_empty());
 }
 
+#[tokio::test(start_paused = true)]
+async fn leases_are_renewed_in_turn_but_not_of_stopped_nodes() {
+    let (client, log) = server(&[]);
+    let nodes = Nodes::new(&FleetOptions { count: 2, ..FleetOptions::default() }, client, Clock::system());
+    let lease = |number| format!("PATCH /apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node-{number}");
+    let beat = async |seconds| drop(tokio::time::timeout(Duration::from_secs(seconds), nodes.keep_alive()).await);
+    beat(19).await;
+    let seen: Vec<_> = log.lock().drain(..).map(|(at, what)| (at.as_secs(), what)).collect();
+    assert_eq!(seen, [(0, lease(0)), (5, lease(1)), (10, lease(0)), (15, lease(1))]);
+    nodes.by_name["node-0"].stopped.store(true, std::sync::atomic::Ordering::Relaxed);
+    beat(19).await;
+    let seen: Vec<_> = log.lock().drain(..).map(|(_, what)| what).collect();
+    assert_eq!(seen, [lease(1), lease(1)]);
+    beat(301).await;
+    let reports = log.lock().iter().filter(|(_, what)| what == "PATCH /api/v1/nodes/node-1/status").count();
+    assert_eq!(reports, 1, "the status every five minutes");
+}
+
 mod scheduler {
     use super::*;
     use crate::node::{Node, NodeDecoder};

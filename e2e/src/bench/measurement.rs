@@ -30,11 +30,11 @@ pub struct Creation {
     pub pods: u64,
     /// Until all pods were there.
     pub seconds: f64,
-    /// The controller's processor time, until all status was written.
+    /// The controller's processor time, until its last event was written.
     pub cpu: f64,
     /// The most memory that the controller's process had resident since its start.
     pub peak_rss: u64,
-    /// The API server's processor time, for information.
+    /// The API server's processor time until all status was written, for information.
     pub api_server_cpu: f64,
     /// etcd's processor time, for information.
     pub etcd_cpu: f64,

@@ -16,6 +16,9 @@ const COUNT_EVERY: Duration = Duration::from_millis(200);
 /// Memory at rest is read this long after the caches have synced; it is a state, there is no event to wait for.
 const REST: Duration = Duration::from_secs(3);
 
+/// Without a write for this long, a controller has nothing left to do.
+const QUIET: Duration = Duration::from_secs(1);
+
 /// The slowest creation, in pods per second, that is still waited for.
 const SLOWEST: u64 = 40;
 
@@ -76,13 +79,15 @@ impl Run {
         counted.with_context(|| format!("{pods} pods took longer than {within:?}"))??;
         let seconds = started.elapsed().as_secs_f64();
         self.until_settled(within).await?;
+        let api_server_cpu = self.api_server_cpu()? - before.api_server;
+        self.until_quiet().await?;
         let after = self.spent().await?;
         Ok(Creation {
             pods,
             seconds,
             cpu: after.controller - before.controller,
             peak_rss: self.controller.usage()?.peak,
-            api_server_cpu: after.api_server - before.api_server,
+            api_server_cpu,
             etcd_cpu: after.etcd - before.etcd,
             writes: after.writes - before.writes,
         })
@@ -112,6 +117,21 @@ impl Run {
             Ok(())
         })
         .await
+    }
+
+    /// Waits until a second goes by without a write: events trail behind, and belong to the work.
+    async fn until_quiet(&mut self) -> Result<()> {
+        let mut ticks = interval(QUIET);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut last = None;
+        loop {
+            ticks.tick().await;
+            let writes = self.writes().await?;
+            if last == Some(writes) {
+                return Ok(());
+            }
+            last = Some(writes);
+        }
     }
 
     /// Stops the controller, takes one pod's worth of work and starts it again.
@@ -150,13 +170,21 @@ impl Run {
     }
 
     async fn spent(&mut self) -> Result<Spent> {
-        let writes = Writes::on(&self.plane.api_server_endpoint(0)?.text("/metrics").await?);
+        let writes = self.writes().await?;
         Ok(Spent {
             controller: self.controller.usage()?.cpu.as_secs_f64(),
-            api_server: self.plane.api_server_process(0)?.usage()?.cpu.as_secs_f64(),
+            api_server: self.api_server_cpu()?,
             etcd: self.plane.etcd_process().usage()?.cpu.as_secs_f64(),
             writes,
         })
+    }
+
+    fn api_server_cpu(&mut self) -> Result<f64> {
+        Ok(self.plane.api_server_process(0)?.usage()?.cpu.as_secs_f64())
+    }
+
+    async fn writes(&self) -> Result<Writes> {
+        Ok(Writes::on(&self.plane.api_server_endpoint(0)?.text("/metrics").await?))
     }
 }
 

@@ -68,7 +68,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// How many of the many ReplicaSets say in their status that all their pods are there, and how many there are.
+    /// How many ReplicaSets say in their status that all their pods are there, and how many there are.
     pub(super) async fn settled(client: &Client) -> Result<(usize, usize)> {
         let list: Value = client.request(Request::get("/apis/apps/v1/replicasets").body(Vec::new())?).await?;
         let sets = list.pointer("/items").and_then(Value::as_array).context("a list without items")?;

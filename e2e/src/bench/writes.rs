@@ -45,11 +45,11 @@ impl Writes {
             let Ok(value) = value.trim().parse::<f64>() else { continue };
             let label = |name: &str| label(labels, name).unwrap_or_default();
             let writes_of = match (label("resource"), label("subresource"), label("verb")) {
-                (_, _, "GET" | "LIST" | "WATCH" | "WATCHLIST") => continue,
+                // Reads, and the ReplicaSets that the benchmark makes.
+                (_, _, "GET" | "LIST" | "WATCH" | "WATCHLIST") | ("replicasets", "", "POST") => continue,
                 ("events", ..) => &mut writes.events,
                 ("pods", "", "POST") => &mut writes.creates,
                 ("replicasets", "status", _) => &mut writes.statuses,
-                ("replicasets", "", "POST") => continue,
                 ("pods" | "replicasets", ..) => &mut writes.others,
                 _ => continue,
             };

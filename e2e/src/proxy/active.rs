@@ -84,9 +84,8 @@ impl Registry {
 
     /// The rules that take this request, faults of watches apart.
     pub(super) fn draw(&self, target: &Target) -> Vec<Arc<Active>> {
-        let takes = |active: &&Arc<Active>| {
-            !matches!(active.rule.fault, Fault::Watch(_)) && active.rule.matcher.accepts(target) && active.takes()
-        };
+        let takes =
+            |active: &&Arc<Active>| !matches!(active.rule.fault, Fault::Watch(_)) && active.rule.matcher.accepts(target) && active.takes();
         self.rules().iter().filter(takes).cloned().collect()
     }
 

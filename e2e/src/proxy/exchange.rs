@@ -9,6 +9,7 @@ use http::{Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 
+use super::Shared;
 use super::active::{Active, Gate};
 use super::body::{self, Body};
 use super::frames::Format;
@@ -19,7 +20,6 @@ use super::rule::{Ending, Fault, Loss, Moment};
 use super::target::Target;
 use super::upstream::{Connector, Error, end_to_end};
 use super::watch::Pump;
-use super::Shared;
 
 /// A request, all of it, and where it came from. It goes its way even when its client has gone: it had been sent.
 #[derive(Debug)]

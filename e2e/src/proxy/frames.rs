@@ -108,14 +108,13 @@ fn json_event(frame: &[u8]) -> Option<Event> {
 fn protobuf_event(message: &[u8]) -> Option<Event> {
     let event = WatchEvent::read(message).ok()?;
     let raw = Envelope::open(event.object).ok()?.raw;
-    let mut read = Event { event_type: event.event_type.to_owned(), ..Event::default() };
-    match event.event_type {
-        "ERROR" => {}
-        "BOOKMARK" => read.ends_list = Bookmark::read(raw).ok()?.initial_events_end,
+    let (name, ends_list) = match event.event_type {
+        "ERROR" => ("", false),
+        "BOOKMARK" => ("", Bookmark::read(raw).ok()?.initial_events_end),
         // Metadata is field 1 of every object, and the name field 1 of it.
-        _ => read.name = first(first(raw)?.bytes().ok()?)?.text().ok()?.to_owned(),
-    }
-    Some(read)
+        _ => (first(first(raw)?.bytes().ok()?)?.text().ok()?, false),
+    };
+    Some(Event { event_type: event.event_type.to_owned(), name: name.to_owned(), ends_list })
 }
 
 /// The first field numbered 1.

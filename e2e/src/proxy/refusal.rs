@@ -69,7 +69,11 @@ impl Refusal {
 
     /// 504: the server gave up, the request may have been carried out.
     pub fn timeout() -> Self {
-        Self::new(504, "Timeout", "the server was unable to return a response in the time allotted, but may still be processing the request")
+        Self::new(
+            504,
+            "Timeout",
+            "the server was unable to return a response in the time allotted, but may still be processing the request",
+        )
     }
 
     /// With a wait that the client shall keep.

@@ -47,14 +47,14 @@ async fn serve(shared: Arc<Shared>, socket: TcpStream) -> Result<()> {
         let (shared, control) = (Arc::clone(&shared), Arc::clone(&control));
         move |request| answer(Arc::clone(&shared), Arc::clone(&control), connector.clone(), request)
     });
-    let mut server = auto::Builder::new(shared.tasks.clone());
-    server
+    let mut builder = auto::Builder::new(shared.tasks.clone());
+    builder
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS)
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(WINDOW);
-    let served = server.serve_connection(TokioIo::new(Valve::new(socket, Arc::clone(&control))), service);
+    let served = builder.serve_connection(TokioIo::new(Valve::new(socket, Arc::clone(&control))), service);
     tokio::select! {
         biased;
         () = control.closed.cancelled() => {}
@@ -64,7 +64,12 @@ async fn serve(shared: Arc<Shared>, socket: TcpStream) -> Result<()> {
 }
 
 /// Takes a request in whole and sends it on its way. An error resets its stream.
-async fn answer(shared: Arc<Shared>, control: Arc<Control>, connector: Connector, request: Request<Incoming>) -> io::Result<Response<Body>> {
+async fn answer(
+    shared: Arc<Shared>,
+    control: Arc<Control>,
+    connector: Connector,
+    request: Request<Incoming>,
+) -> io::Result<Response<Body>> {
     let (head, incoming) = request.into_parts();
     let body = incoming.collect().await.map_err(io::Error::other)?.to_bytes();
     let target = Target::of(&head.method, &head.uri, &head.headers);

@@ -52,10 +52,7 @@ impl Target {
 
 /// Namespace, resource, name, subresource.
 fn parts<'a>(path: &[&'a str]) -> [&'a str; 4] {
-    let rest = match path {
-        ["api", _, rest @ ..] | ["apis", _, _, rest @ ..] => rest,
-        _ => return [""; 4],
-    };
+    let (["api", _, rest @ ..] | ["apis", _, _, rest @ ..]) = path else { return [""; 4] };
     match *rest {
         // A namespace's own subresources look like a resource in it.
         ["namespaces", name, sub @ ("status" | "finalize")] => ["", "namespaces", name, sub],

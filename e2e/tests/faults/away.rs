@@ -7,7 +7,6 @@ use e2e::wait;
 use tokio::time::{Instant, sleep_until};
 
 use crate::rig::{Rig, Shared, Witness};
-use crate::support::PATIENCE;
 
 pub async fn an_api_server_killed_in_mid_scale_up(planes: Shared) -> Result<()> {
     const PODS: usize = 300;
@@ -47,7 +46,8 @@ pub async fn ctl_22_a_server_that_is_away_costs_next_to_nothing(planes: Shared) 
     assert!(after.1 - before.1 <= 12, "{} lines in {AWAY:?}", after.1 - before.1);
     rig.plane.start_api_server(0).await?;
     rig.scale("web", 5).await?;
-    wait::until("the program to be back", PATIENCE, async || {
+    // The reflector's back-off, upstream's, has grown to half a minute, and a minute with its jitter.
+    wait::until("the program to be back", Duration::from_mins(2), async || {
         let pods = rig.active_pods("web").await?.len();
         ensure!(pods == 5, "{pods} pods");
         Ok(())

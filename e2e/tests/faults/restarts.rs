@@ -120,9 +120,10 @@ pub async fn ctl_23_a_server_in_the_past_deletes_nothing(planes: Shared) -> Resu
     for pod in rig.all_pods().await? {
         rig.make_ready(&name_of(&pod), 10).await?;
     }
-    let frozen = resources.into_iter().zip(past).map(|(resource, recording)| {
-        rig.proxy.add(Rule::new(Match::lists(resource), Fault::Replay(Moment::Before, recording)))
-    });
+    let frozen = resources
+        .into_iter()
+        .zip(past)
+        .map(|(resource, recording)| rig.proxy.add(Rule::new(Match::lists(resource), Fault::Replay(Moment::Before, recording))));
     let frozen: Vec<_> = frozen.collect();
     let before = rig.deletes();
     rig.run().await?;

@@ -118,6 +118,17 @@ impl Rig {
         self.program()?.endpoint().metric(sample).await?.context("no such metric")
     }
 
+    /// Waits until the pod watch is old enough: one that ends in its first second is taken for a failure, and backed off.
+    pub async fn pod_watch_is_old(&self) -> Result<()> {
+        wait::until("the pod watch to be older than a second", PATIENCE, async || {
+            let watches = self.proxy.requests_of(&Match::watches("pods"));
+            let open = watches.iter().find(|watch| watch.ended.is_none()).context("there is none")?;
+            ensure!(open.at.elapsed() > Duration::from_millis(1200), "it is {:?} old", open.at.elapsed());
+            Ok(())
+        })
+        .await
+    }
+
     /// How many creates of pods the proxy has seen.
     pub fn creates(&self) -> usize {
         self.proxy.seen(&Match::creates("pods"))
@@ -130,8 +141,8 @@ impl Rig {
 
     /// The active pods of this one owner.
     pub async fn pods_of(&self, owner: &str) -> Result<usize> {
-        let owned = |pod: &Pod| pod.metadata.owner_references.iter().flatten().any(|reference| reference.uid == owner);
-        Ok(self.all_pods().await?.iter().filter(|pod| is_active(pod) && owned(pod)).count())
+        let is_of = |pod: &Pod| pod.metadata.owner_references.iter().flatten().any(|reference| reference.uid == owner);
+        Ok(self.all_pods().await?.iter().filter(|pod| is_active(pod) && is_of(pod)).count())
     }
 
     /// Ends the scenario, which went well: the program ends in order, and the control plane is clean for the next one.

@@ -23,8 +23,8 @@ fn lag(rig: &Rig, resource: &str, by: Duration) -> e2e::proxy::Handle {
 async fn owns(rig: &Rig, set: &ReplicaSet, pods: usize) -> Result<()> {
     let owner = uid_of(set)?;
     wait::until(&format!("the set of UID {owner} to have {pods} pods"), PATIENCE, async || {
-        let owned = rig.pods_of(&owner).await?;
-        ensure!(owned == pods, "it has {owned}");
+        let there = rig.pods_of(&owner).await?;
+        ensure!(there == pods, "it has {there}");
         Ok(())
     })
     .await

@@ -78,7 +78,8 @@ async fn a_pod_is_made_though_its_creator_is_told_otherwise() -> Result<()> {
     let namespace = plane.namespace("proxy").await?;
     let proxy = Proxy::start(plane.admin_kubeconfig()).await?;
     let registry = Registry::new();
-    let client = ApiClient::new(&config(proxy.kubeconfig()).await?, &ClientOptions::default(), &ClientMetrics::register(&registry)?, false)?;
+    let client =
+        ApiClient::new(&config(proxy.kubeconfig()).await?, &ClientOptions::default(), &ClientMetrics::register(&registry)?, false)?;
     proxy.add(Rule::new(Match::creates("pods"), Fault::Refuse(Moment::After, Refusal::timeout())).when(When::first(1)));
     let body = serde_json::to_vec(&pod("made"))?;
     let request = http::Request::post(format!("/api/v1/namespaces/{namespace}/pods")).header("content-type", "application/json");

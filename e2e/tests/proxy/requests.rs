@@ -30,7 +30,8 @@ async fn without_rules_everything_passes_over_both_versions_of_http() -> Result<
     assert_eq!(Client::new(&proxy, false).post(PODS).await?.hit()?, 2);
     assert_eq!(upstream.credentials(), ["Bearer secret"; 2]);
     let log = proxy.requests();
-    let seen: Vec<_> = log.iter().map(|logged| (logged.method.as_str(), logged.path.as_str(), logged.status, logged.faults.len())).collect();
+    let seen: Vec<_> =
+        log.iter().map(|logged| (logged.method.as_str(), logged.path.as_str(), logged.status, logged.faults.len())).collect();
     assert_eq!(seen, [("GET", PODS, Some(200), 0), ("POST", PODS, Some(200), 0)]);
     assert_eq!((proxy.seen(&creates()), proxy.in_flight(&Match::any())), (1, 0));
     Ok(())
@@ -134,7 +135,11 @@ async fn held_requests_outlive_their_client() -> Result<()> {
         hold.holds(3, PATIENCE).await?;
         assert_eq!((proxy.in_flight(&creates()), upstream.hits()), (3, hits));
         work.abort();
-        if effect { hold.release() } else { hold.discard() }
+        if effect {
+            hold.release();
+        } else {
+            hold.discard();
+        }
         until("the end of the requests", || proxy.in_flight(&creates()) == 0).await?;
         assert_eq!(upstream.hits() - hits, if effect { 3 } else { 0 });
     }

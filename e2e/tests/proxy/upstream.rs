@@ -130,7 +130,9 @@ async fn serve(state: Arc<State>, listener: TcpListener) {
     while let Ok((socket, _)) = listener.accept().await {
         let state = Arc::clone(&state);
         let service = service_fn(move |request| answer(Arc::clone(&state), request));
-        tokio::spawn(async move { auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(socket), service).await.map_err(drop) });
+        tokio::spawn(async move {
+            auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(socket), service).await.map_err(drop)
+        });
     }
 }
 

@@ -12,6 +12,9 @@ const LIST: &str = "/api/v1/pods?watch=true&sendInitialEvents=true";
 const JSON: &str = "application/json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 
+/// How a point is made of events.
+type At = fn(EventMatch) -> Point;
+
 struct Rig {
     upstream: Upstream,
     proxy: Proxy,
@@ -62,7 +65,11 @@ async fn a_stalled_watch_delivers_or_loses_what_was_held() -> Result<()> {
         rig.upstream.say("ADDED", held);
         stall.holds(1, PATIENCE).await?;
         assert!(hangs(watch.reads(held)).await);
-        if lost { stall.discard() } else { stall.release() }
+        if lost {
+            stall.discard();
+        } else {
+            stall.release();
+        }
         until("nothing to be held", || stall.held() == 0).await?;
         rig.upstream.say("ADDED", after);
         watch.reads(after).await?;
@@ -122,7 +129,6 @@ async fn cuts_now_or_at_an_event_in_either_form() -> Result<()> {
         assert_eq!(watch.ends().await?, ending == Ending::Close);
         rig.proxy.clear();
     }
-    type At = fn(EventMatch) -> Point;
     for accept in [JSON, PROTOBUF] {
         let whole = if accept == JSON { json_event("DELETED", "x") } else { protobuf_event("DELETED", "x") };
         let first = if accept == JSON { json_event("ADDED", "x") } else { protobuf_event("ADDED", "x") };

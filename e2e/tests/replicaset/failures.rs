@@ -29,7 +29,7 @@ async fn raise_quota(space: &Space, pods: i32) -> Result<()> {
 async fn quota_in_force(space: &Space, pods: i32) -> Result<()> {
     wait::until("the quota", PATIENCE, async || {
         let quota = space.request(Method::GET, "/api/v1", "resourcequotas/few", &Value::Null).await?;
-        ensure!(quota["status"]["hard"]["pods"] == pods.to_string(), "{}", quota["status"]);
+        ensure!(quota["status"]["hard"]["pods"] == json!(pods.to_string()), "{}", quota["status"]);
         Ok(())
     })
     .await
@@ -62,11 +62,12 @@ pub(crate) async fn a_quota_sets_replica_failure_until_it_is_raised(cluster: Sha
 
     raise_quota(&space, 5).await?;
     space.settled("web", 3).await?;
-    space.status("no failure", |status| {
-        ensure!(failure(status).is_none(), "it is there");
-        Ok(())
-    })
-    .await
+    space
+        .status("no failure", |status| {
+            ensure!(failure(status).is_none(), "it is there");
+            Ok(())
+        })
+        .await
 }
 
 pub(crate) async fn rs_06_a_quota_ends_a_pass_at_the_first_refused_batch(cluster: Shared) -> Result<()> {
@@ -86,19 +87,20 @@ pub(crate) async fn rs_06_a_quota_ends_a_pass_at_the_first_refused_batch(cluster
     // 1, 2, then 2 of 4: the fourth batch is never sent. Later passes end with their first create.
     assert!(refused.await? >= 7);
     assert_eq!(space.pod_requests("create", 201)?, 5);
-    space.status("five pods and a failure", |status| {
-        ensure!(status["replicas"] == 5 && failure(status).is_some(), "not yet");
-        Ok(())
-    })
-    .await?;
-    // The retries of the others must not wait for this one's.
+    space
+        .status("five pods and a failure", |status| {
+            ensure!(status["replicas"] == 5 && failure(status).is_some(), "not yet");
+            Ok(())
+        })
+        .await?;
     space.scale("web", 5).await?;
     space.settled("web", 5).await?;
-    space.status("no failure", |status| {
-        ensure!(failure(status).is_none(), "it is there");
-        Ok(())
-    })
-    .await
+    space
+        .status("no failure", |status| {
+            ensure!(failure(status).is_none(), "it is there");
+            Ok(())
+        })
+        .await
 }
 
 /// Waits for an event about the set, and checks what all our events have in common.

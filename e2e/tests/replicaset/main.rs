@@ -17,8 +17,8 @@ use anyhow::{Result, ensure};
 use e2e::controlplane::{ControlPlane, ControllerManager};
 use e2e::{Server, process};
 
-use support::Space;
 use support::scenarios::{Context, Scenario, run};
+use support::{Space, minor_release};
 
 /// What all scenarios share: a control plane, and our ReplicaSet controller at work on it.
 struct Cluster {
@@ -43,7 +43,8 @@ impl Context for Cluster {
         // The Deployment controller is upstream's own: ours has to live with its ReplicaSets.
         let beside = ControllerManager::default().with("resourcequota-controller").with("deployment-controller").unlimited();
         let mut builder = ControlPlane::builder().controller_manager(beside).audit();
-        if template::has_empty_dir_mode() {
+        // A field of the pod that came with 1.37, for the template's way.
+        if minor_release() >= 37 {
             builder = builder.feature_gate("EmptyDirVolumeMode", true);
         }
         let plane = builder.start().await?;

@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, ensure};
 use e2e::wait;
 use http::Method;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 
 use crate::Shared;
@@ -33,9 +33,7 @@ pub(crate) async fn orphans_that_match_are_adopted(cluster: Shared) -> Result<()
     let space = cluster.space("adopt").await?;
     orphan(&space, "found", json!({"app": "web"})).await?;
     orphan(&space, "other", json!({"app": "other"})).await?;
-    let set = space
-        .create_set_with("web", 2, |set| set["spec"]["template"]["metadata"]["labels"]["tier"] = json!("front"))
-        .await?;
+    let set = space.create_set_with("web", 2, |set| set["spec"]["template"]["metadata"]["labels"]["tier"] = json!("front")).await?;
     let pods = space.settled("web", 2).await?;
     assert!(pods.iter().any(|pod| name_of(pod) == "found"), "it counts as one of the two");
 
@@ -47,11 +45,12 @@ pub(crate) async fn orphans_that_match_are_adopted(cluster: Shared) -> Result<()
     assert_eq!(found["metadata"]["ownerReferences"], reference);
     assert_eq!(space.pods().get("other").await?.metadata.owner_references, None);
     // The found pod lacks a label of the template.
-    space.status("one fully labelled pod", |status| {
-        ensure!(status["fullyLabeledReplicas"] == 1 && status["replicas"] == 2, "not yet");
-        Ok(())
-    })
-    .await?;
+    space
+        .status("one fully labelled pod", |status| {
+            ensure!(status["fullyLabeledReplicas"] == 1 && status["replicas"] == 2, "not yet");
+            Ok(())
+        })
+        .await?;
     let reads = space.our_requests(|request| request.kind.verb == "get" && request.kind.resource == "replicasets")?;
     assert!(reads >= 1, "the set is read from the server before it adopts");
     Ok(())
@@ -138,11 +137,12 @@ pub(crate) async fn orphaned_pods_are_adopted_by_a_look_alike(cluster: Shared) -
     let orphans = space.all_pods().await?;
     assert!(orphans.len() == 3 && orphans.iter().all(|pod| controller_of(pod).is_none()));
 
-    space.create_set_with("again", 3, |set| {
-        set["spec"]["selector"]["matchLabels"]["app"] = json!("web");
-        set["spec"]["template"]["metadata"]["labels"]["app"] = json!("web");
-    })
-    .await?;
+    space
+        .create_set_with("again", 3, |set| {
+            set["spec"]["selector"]["matchLabels"]["app"] = json!("web");
+            set["spec"]["template"]["metadata"]["labels"]["app"] = json!("web");
+        })
+        .await?;
     let mut after: Vec<_> = space.settled("again", 3).await?.iter().map(name_of).collect();
     before.sort();
     after.sort();
@@ -154,11 +154,12 @@ pub(crate) async fn orphaned_pods_are_adopted_by_a_look_alike(cluster: Shared) -
 pub(crate) async fn rs_12_orphans_of_a_dying_set_go_to_the_living_one(cluster: Shared) -> Result<()> {
     let space = cluster.space("rs-12").await?;
     for name in ["dying", "living"] {
-        space.create_set_with(name, 2, |set| {
-            set["spec"]["selector"]["matchLabels"]["app"] = json!("web");
-            set["spec"]["template"]["metadata"]["labels"]["app"] = json!("web");
-        })
-        .await?;
+        space
+            .create_set_with(name, 2, |set| {
+                set["spec"]["selector"]["matchLabels"]["app"] = json!("web");
+                set["spec"]["template"]["metadata"]["labels"]["app"] = json!("web");
+            })
+            .await?;
     }
     space.settled("dying", 2).await?;
     space.settled("living", 2).await?;
@@ -194,9 +195,9 @@ async fn ready_pods(space: &Space) -> Result<Vec<Pod>> {
     let active: Vec<_> = space.all_pods().await?.into_iter().filter(is_active).collect();
     for pod in &active {
         let ready = pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
-        if !ready && space.make_ready(&name_of(pod), 100).await.is_err() {
-            // It went while we looked.
-            continue;
+        if !ready {
+            // It may have gone while we looked.
+            drop(space.make_ready(&name_of(pod), 100).await);
         }
     }
     Ok(active)
@@ -218,10 +219,9 @@ pub(crate) async fn rs_13_the_survivor_of_two_look_alikes_never_falls_below_its_
     space.request(Method::DELETE, "/apis/apps/v1", "deployments/one", &delete).await?;
     wait::until("the survivor to trim", PATIENCE * 2, async || {
         let active = ready_pods(&space).await?.len();
-        let sets = space.sets().list(&Default::default()).await?.items;
-        let owned = |set: &k8s_openapi::api::apps::v1::ReplicaSet| {
-            set.metadata.owner_references.iter().flatten().any(|owner| owner.name == "two")
-        };
+        let sets = space.sets().list(&ListParams::default()).await?.items;
+        let owned =
+            |set: &k8s_openapi::api::apps::v1::ReplicaSet| set.metadata.owner_references.iter().flatten().any(|owner| owner.name == "two");
         ensure!(active == 3 && sets.iter().all(owned), "{active} pods, {} sets", sets.len());
         Ok(())
     })

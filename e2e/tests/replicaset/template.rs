@@ -5,12 +5,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::Shared;
-use crate::support::name_of;
-
-/// Whether the API server is new enough for `emptyDir.mode`, a field of 1.37.
-pub(crate) fn has_empty_dir_mode() -> bool {
-    std::env::var("K8S_VERSION").ok().filter(|release| !release.is_empty()).is_none_or(|release| !release.starts_with("1.3") || release.starts_with("1.37"))
-}
+use crate::support::{minor_release, name_of};
 
 fn template() -> Value {
     json!({
@@ -54,7 +49,7 @@ pub(crate) async fn a_template_newer_than_our_library_survives(cluster: Shared) 
         assert_eq!(pod["spec"][field].to_string(), value.to_string(), "spec.{field}");
     }
     // The server has the new fields, or this would show nothing.
-    if has_empty_dir_mode() {
+    if minor_release() >= 37 {
         assert_eq!(pod["spec"]["hostnameOverride"], "somewhere.example");
         assert_eq!(pod["spec"]["volumes"][0]["emptyDir"]["mode"], 448);
     }

@@ -161,6 +161,12 @@ impl Space {
     }
 }
 
+/// The Kubernetes release that is tested, 37 for 1.37.
+pub fn minor_release() -> u32 {
+    let release = std::env::var("K8S_VERSION").unwrap_or_default();
+    release.split('.').nth(1).and_then(|minor| minor.parse().ok()).unwrap_or(37)
+}
+
 /// A status of a pod that is running and ready since so many seconds ago.
 pub fn ready_status(seconds_ago: i64) -> Value {
     json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": ago(seconds_ago)}]})

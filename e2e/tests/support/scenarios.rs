@@ -53,7 +53,9 @@ pub fn run<C: Context>(scenarios: &[Scenario<C>]) -> ExitCode {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let chosen: Vec<_> = scenarios.iter().filter(|scenario| is_chosen(scenario.name, &arguments)).cloned().collect();
     if arguments.iter().any(|argument| argument == "--list") {
-        chosen.iter().for_each(|scenario| println!("{}: test", scenario.name));
+        for scenario in chosen {
+            println!("{}: test", scenario.name);
+        }
         return ExitCode::SUCCESS;
     }
     println!("running {} of {} scenarios", chosen.len(), scenarios.len());

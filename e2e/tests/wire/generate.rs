@@ -100,8 +100,13 @@ fn annotations(rng: &mut Rng) -> Value {
 /// At most one of them controls: the server refuses more.
 fn owners(rng: &mut Rng) -> Value {
     let kinds = [
-        ("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"), ("apps/v1", "Deployment"), ("apps/v1", "DaemonSet"), ("batch/v1", "Job"),
-        ("example.com/v1", "ReplicaSet"), ("v1", "Node"),
+        ("apps/v1", "ReplicaSet"),
+        ("apps/v1", "StatefulSet"),
+        ("apps/v1", "Deployment"),
+        ("apps/v1", "DaemonSet"),
+        ("batch/v1", "Job"),
+        ("example.com/v1", "ReplicaSet"),
+        ("v1", "Node"),
     ];
     let count = rng.usize(..4);
     let controller = rng.usize(..4);

@@ -55,11 +55,12 @@ pub(crate) async fn all_pages_are_known_before_the_first_sync(planes: Shared) ->
     set_with_pods(&space).await?;
 
     let mut manager = plane.launch().controllers(["replicaset-controller"]).rate(1000, 1000).start().await?;
-    space.status("all pods counted", |status| {
-        ensure!(status["replicas"] == PODS_IN_ALL, "not yet");
-        Ok(())
-    })
-    .await?;
+    space
+        .status("all pods counted", |status| {
+            ensure!(status["replicas"] == PODS_IN_ALL, "not yet");
+            Ok(())
+        })
+        .await?;
     assert!(manager.terminate().await?.success());
 
     let audit = plane.audit()?;

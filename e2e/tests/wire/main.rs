@@ -32,7 +32,7 @@ struct Planes {
 
 impl Context for Planes {
     async fn start() -> Result<Self> {
-        let paging = ControlPlane::builder().feature_gate("WatchList", false).api_server_flag("--etcd-compaction-interval=5s").audit();
+        let paging = ControlPlane::builder().feature_gate("WatchList", false).api_server_flag("--etcd-compaction-interval=3s").audit();
         let paging = async {
             let mut paging = paging.start().await?;
             // Its caches begin now, behind the storage's first versions.

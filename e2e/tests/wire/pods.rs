@@ -23,7 +23,7 @@ const COUNT: usize = 80;
 const SEED: &str = "WIRE_SEED";
 
 pub(crate) async fn pods_read_as_protobuf_are_those_read_as_json(planes: Shared) -> Result<()> {
-    let seed = std::env::var(SEED).ok().map_or_else(|| Ok(fastrand::u64(..)), |seed| seed.parse()).context(SEED)?;
+    let seed = std::env::var(SEED).ok().map_or_else(|| Ok(fastrand::u64(..)), |text| text.parse()).context(SEED)?;
     println!("pods of {SEED}={seed}");
     let plane = &planes.streaming;
     let space = Space::new(plane, "pods").await?;
@@ -46,8 +46,8 @@ pub(crate) async fn pods_read_as_protobuf_are_those_read_as_json(planes: Shared)
     let applied = wait::until("the watch to have the last versions", PATIENCE, async || {
         let applied = watched.look(|history| history.applied.clone());
         for (name, pod) in &pods {
-            let seen = applied.get(name).with_context(|| format!("{name} was not seen"))?;
-            ensure!(seen.resource_version().to_string() == text(pod, "resourceVersion"), "{name} is older");
+            let ours = applied.get(name).with_context(|| format!("{name} was not seen"))?;
+            ensure!(ours.resource_version().to_string() == text(pod, "resourceVersion"), "{name} is older");
         }
         Ok(applied)
     })
@@ -86,7 +86,9 @@ async fn write(space: &Space, Generated { mut pod, status, deleted }: Generated)
         // The server lets no cost through that does not count.
         let (cost, counts) = (pod["metadata"]["annotations"][COST].clone(), expected_cost(&pod));
         match &made {
-            Ok(_) => ensure!(counts != 0 || cost.as_str().is_some_and(|cost| cost.trim_matches(['-', '0']).is_empty()), "{cost} reads as 0"),
+            Ok(_) => {
+                ensure!(counts != 0 || cost.as_str().is_some_and(|cost| cost.trim_matches(['-', '0']).is_empty()), "{cost} reads as 0");
+            }
             Err(error) => {
                 ensure!(format!("{error:#}").contains("must be a 32bit integer") && counts == 0, "{cost} reads as {counts}: {error:#}");
             }

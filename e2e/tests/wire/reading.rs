@@ -8,7 +8,9 @@ use e2e::ControlPlane;
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use machinery::client::{ApiClient, CallError, ClientMetrics, ClientOptions, Streaming};
-use machinery::source::{ApiTransport, PageRequest, Sink, Source, SourceConfig, SourceEvent, SourceHandle, SourceMetrics, Transport, WatchRequest};
+use machinery::source::{
+    ApiTransport, PageRequest, Sink, Source, SourceConfig, SourceEvent, SourceHandle, SourceMetrics, Transport, WatchRequest,
+};
 use model::plan::{ApiError, Resource};
 use model::{Decode, Object};
 use prometheus::Registry;

@@ -7,7 +7,7 @@ use e2e::{ControlPlane, wait};
 use http::{Method, Request};
 use kube::client::Body;
 use machinery::client::Class;
-use machinery::source::{ApiTransport, Frames, FRAME_LIMIT, Freshness, PageRequest, PageStart, Transport as _, WatchRequest, WatchStart};
+use machinery::source::{ApiTransport, FRAME_LIMIT, Frames, Freshness, PageRequest, PageStart, Transport as _, WatchRequest, WatchStart};
 use model::plan::{ApiError, PODS};
 use model::protobuf::WatchEvent;
 use model::{Format, PodDecoder, ResourceVersion, status};

@@ -48,6 +48,10 @@ async fn create(space: &Space) -> Result<()> {
         "conditions": [condition, other],
     });
     space.request(Method::PATCH, APPS, "replicasets/full/status", &json!({"status": status})).await?;
+    // One that is at zero, and was seen to be.
+    space.create_set("zero", 0).await?;
+    let status = json!({"status": {"replicas": 0, "observedGeneration": 1}});
+    space.request(Method::PATCH, APPS, "replicasets/zero/status", &status).await?;
     // A deleted one, which its finalizer keeps.
     space.create_set_with("deleted", 0, |set| set["metadata"]["finalizers"] = json!(["example.com/kept"])).await?;
     space.request(Method::DELETE, APPS, "replicasets/deleted", &json!({})).await.map(drop)
@@ -60,19 +64,25 @@ fn compare(set: &ReplicaSet, json: &Value) -> Result<()> {
     assert_eq!(set.generation, meta["generation"].as_i64().unwrap());
     assert_eq!(set.deletion.map(|time| time.to_string()), meta["deletionTimestamp"].as_str().map(str::to_owned));
     let owner = meta["ownerReferences"].as_array().into_iter().flatten().find(|owner| owner["controller"] == true);
-    assert_eq!(set.controller_uid.map(|uid| uid.to_string()), owner.map(|owner| text(&owner["uid"])));
+    assert_eq!(set.controller_uid().map(|uid| uid.to_string()), owner.map(|owner| text(&owner["uid"])));
     let labels = meta["labels"].as_object().into_iter().flatten();
     assert!(labels.clone().all(|(key, value)| set.labels.get(key) == value.as_str()) && labels.count() == set.labels.len());
     assert_eq!(i64::from(set.spec.replicas), spec["replicas"].as_i64().unwrap());
     assert_eq!(i64::from(set.spec.min_ready_seconds), spec["minReadySeconds"].as_i64().unwrap_or(0));
-    assert!(set.spec.selector.as_ref().is_ok_and(|selector| selector.matches(&set.spec.template_labels)));
-    assert_eq!(serde_json::from_str::<Value>(set.spec.template.get())?, spec["template"]);
+    assert!(set.spec.selector.as_ref().is_ok_and(|selector| selector.matches(&*set.spec.template_labels)));
+    assert_eq!(serde_json::to_value(&set.status)?, json["status"]);
 
+    // What is written back, or copied to pods, is kept whole; but not where no pod is wanted.
+    let (Some(metadata), Some(template)) = (set.metadata(), set.template()) else {
+        assert_eq!(set.name(), "zero");
+        return Ok(());
+    };
+    assert_ne!(set.name(), "zero");
+    assert_eq!(serde_json::from_str::<Value>(template.get())?, spec["template"]);
     // All but managedFields.
     let mut whole = meta.clone();
     whole.as_object_mut().unwrap().remove("managedFields");
-    assert_eq!(serde_json::from_str::<Value>(set.metadata.get())?, whole);
-    assert_eq!(serde_json::to_value(&set.status)?, json["status"]);
+    assert_eq!(serde_json::from_str::<Value>(metadata.get())?, whole);
     Ok(())
 }
 
@@ -86,20 +96,22 @@ pub(crate) async fn replica_sets_are_read_whole_and_their_status_is_written_back
     let (listed, watched) = (Seen::default(), Seen::default());
     let client = client(&config(plane, None).await?)?;
     let reads = || of(&REPLICASETS, &space.namespace);
-    let source = |seen: &Seen<ReplicaSet>| start(reads(), ApiTransport::new(client.clone(), &reads(), Format::Json), ReplicaSetDecoder, seen.clone());
+    let source = |seen: &Seen<ReplicaSet>| {
+        start(reads(), ApiTransport::new(client.clone(), &reads(), Format::Json), ReplicaSetDecoder::new(), seen.clone())
+    };
     let mut watching = source(&watched)?;
     ensure!(watching.handle.synced().await, "the source ended");
     create(&space).await?;
     let list = space.request(Method::GET, APPS, "replicasets", &Value::Null).await?;
     let sets: BTreeMap<_, _> = list["items"].as_array().unwrap().iter().map(|set| (text(&set["metadata"]["name"]), set.clone())).collect();
-    assert_eq!(sets.keys().collect::<Vec<_>>(), ["deleted", "full", "plain"]);
+    assert_eq!(sets.keys().collect::<Vec<_>>(), ["deleted", "full", "plain", "zero"]);
 
     let applied = wait::until("the watch to have the last versions", PATIENCE, async || {
         let applied = watched.look(|history| history.applied.clone());
-        let last = |(name, set): (&String, &Value)| {
+        let is_last = |(name, set): (&String, &Value)| {
             applied.get(name).is_some_and(|seen| seen.resource_version.to_string() == text(&set["metadata"]["resourceVersion"]))
         };
-        ensure!(sets.iter().all(last), "not yet");
+        ensure!(sets.iter().all(is_last), "not yet");
         Ok(applied)
     })
     .await?;
@@ -117,8 +129,9 @@ pub(crate) async fn replica_sets_are_read_whole_and_their_status_is_written_back
 
 /// Metadata and status as the executor puts them together: a server that finds nothing changed leaves the version as it is.
 async fn write_back(space: &Space, set: &ReplicaSet) -> Result<()> {
+    let Some(metadata) = set.metadata() else { return Ok(()) };
     let body = json!({
-        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": serde_json::from_str::<Value>(set.metadata.get())?, "status": set.status,
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": serde_json::from_str::<Value>(metadata.get())?, "status": set.status,
     });
     let answer = space.request(Method::PUT, APPS, &format!("replicasets/{}/status", set.name()), &body).await?;
     assert_eq!(text(&answer["metadata"]["resourceVersion"]), set.resource_version.to_string(), "nothing has changed: {answer}");

@@ -24,18 +24,18 @@ pub(super) fn metadata(object: &[u8], uid: Uid) -> Option<Box<RawValue>> {
 /// # Errors
 /// A conflict if it is not the version of the object that the target names.
 pub(super) fn with_status(object: &[u8], target: &ObjectRef, status: &RawValue) -> Result<Bytes, ApiError> {
-    let mut object: Fields<'_> = serde_json::from_slice(object).map_err(unreadable)?;
+    let mut object: Fields<'_> = serde_json::from_slice(object).map_err(|error| unreadable(&error))?;
     let metadata = object.get("metadata").map_or("{}", |metadata| metadata.get());
-    let mut metadata: Fields<'_> = serde_json::from_str(metadata).map_err(unreadable)?;
+    let mut metadata: Fields<'_> = serde_json::from_str(metadata).map_err(|error| unreadable(&error))?;
     if uid_of(&metadata) != Some(target.uid) || version_of(&metadata) != target.resource_version {
         return Err(conflict(target));
     }
     // The server keeps them as they are if a PUT has none.
     metadata.remove("managedFields");
-    let metadata = to_raw_value(&metadata).map_err(unreadable)?;
+    let metadata = to_raw_value(&metadata).map_err(|error| unreadable(&error))?;
     object.insert(Cow::Borrowed("metadata"), &metadata);
     object.insert(Cow::Borrowed("status"), status);
-    serde_json::to_vec(&object).map(Bytes::from).map_err(unreadable)
+    serde_json::to_vec(&object).map(Bytes::from).map_err(|error| unreadable(&error))
 }
 
 fn uid_of(metadata: &Fields<'_>) -> Option<Uid> {
@@ -56,6 +56,6 @@ fn conflict(target: &ObjectRef) -> ApiError {
     ApiError { code: 409, reason: "Conflict".to_owned(), message, ..ApiError::default() }
 }
 
-fn unreadable(error: serde_json::Error) -> ApiError {
+fn unreadable(error: &serde_json::Error) -> ApiError {
     ApiError { message: format!("reading a live object failed: {error}"), ..ApiError::default() }
 }

@@ -211,9 +211,23 @@ impl Executor {
         }
     }
 
-    /// Sends a request unless the process is stopping by the time its turn comes; one that is under way is waited for.
+    /// Sends a request; while the server asks for patience, again after as long as it asks (upstream client-go `rest/with_retry.go`).
+    /// What was refused had no effect, so that even a write may be sent again.
     async fn call(&self, request: Result<Request<Bytes>, http::Error>, class: Class) -> Result<Reply, CallError> {
         let request = request.map_err(|error| CallError::NotSent(ApiError { message: error.to_string(), ..ApiError::default() }))?;
+        for _ in 0..MAX_PATIENCE {
+            match self.call_once(request.clone(), class).await {
+                Err(CallError::Refused(ApiError { retry_after: Some(delay), .. })) if class == Class::Write => {
+                    let _: Option<()> = self.stopping.run_until_cancelled(tokio::time::sleep(delay.min(LONGEST_RETRY_AFTER))).await;
+                }
+                other => return other,
+            }
+        }
+        self.call_once(request, class).await
+    }
+
+    /// Sends a request unless the process is stopping by the time its turn comes; one that is under way is waited for.
+    async fn call_once(&self, request: Request<Bytes>, class: Class) -> Result<Reply, CallError> {
         tokio::select! {
             biased;
             () = self.stopping.cancelled() => Err(not_sent(STOPPING, "the process is stopping")),
@@ -227,6 +241,11 @@ impl Executor {
         }
     }
 }
+
+/// How often a refusal with Retry-After is heeded (client-go's `maxRetries`).
+const MAX_PATIENCE: u32 = 10;
+/// No server is waited for longer than this between two tries, whatever it asks.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 const STOPPING: &str = "Stopping";
 const FENCED: &str = "Fenced";

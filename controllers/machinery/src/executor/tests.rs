@@ -244,6 +244,17 @@ async fn nothing_is_sent_once_the_process_stops() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn ctl_13_a_server_that_asks_for_patience_gets_it() {
+    let busy = json!({"kind": "Status", "code": 429, "reason": "TooManyRequests", "details": {"retryAfterSeconds": 7}});
+    let fixture = fixture([(429, busy.clone()), (429, busy)]);
+    let started = tokio::time::Instant::now();
+    assert!(execute(&fixture, &creates(1)).await[0][0].is_done());
+    assert_eq!(started.elapsed().as_secs(), 14);
+    let posts = fixture.server.requests("POST");
+    assert_eq!(posts[0].body, posts[2].body, "one pod, under one name");
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_is_written_without_the_lease() {
     let fixture = fixture([]);
     fixture.fence.close();

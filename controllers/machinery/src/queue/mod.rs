@@ -188,11 +188,6 @@ impl<K: Key> Taken<K> {
         &self.key
     }
 
-    /// Where it was taken from.
-    pub fn queue(&self) -> &WorkQueue<K> {
-        &self.queue
-    }
-
     /// The work is done; so is dropping it. Add the key again before, if need be.
     pub fn done(self) {
         drop(self);

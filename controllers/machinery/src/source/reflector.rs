@@ -111,6 +111,9 @@ const LIST_SILENCE: Duration = Duration::from_secs(60);
 const SHORT_WATCH: Duration = Duration::from_secs(1);
 /// After so many failures without progress the storage itself is asked.
 const STUCK: u32 = 5;
+/// A server that does not answer at all is tried again after this, or up to twice this: upstream's 30 s, jittered to 60, are for one that
+/// answers and must be spared.
+const NO_ANSWER_BACKOFF: Duration = Duration::from_secs(4);
 /// No server is waited for longer than this, whatever it asks.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
 
@@ -381,7 +384,9 @@ impl<D: Decode, T: Transport> Source<D, T> {
 
     pub(super) fn wait(&mut self, error: ApiError, after: After) -> State<T::Chunks> {
         let asked = error.retry_after.unwrap_or_default().min(LONGEST_RETRY_AFTER);
-        let delay = self.backoff.delay(Instant::now()).max(asked);
+        // Knocking at a closed door costs nobody anything, and everything waits behind it.
+        let longest = if error.code == 0 { NO_ANSWER_BACKOFF.mul_f64(1.0 + self.random.f64()) } else { Duration::MAX };
+        let delay = self.backoff.delay(Instant::now()).min(longest).max(asked);
         self.report.failed(error, delay);
         State::Wait(delay, after)
     }

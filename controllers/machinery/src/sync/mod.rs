@@ -149,7 +149,7 @@ impl<R: Reconciler> Controller<R> {
         let Some(mut view) = reconciler.view(key) else {
             debug!("The object is gone");
             if let Some(guard) = &self.guard {
-                guard.forget(key);
+                guard.forget_absent(key);
             }
             return Synced::Done { requeue_after: None };
         };

@@ -201,8 +201,11 @@ pub(crate) fn claim(n: usize) -> Vec<u8> {
     let set = n / STATEFUL_SET;
     let app = stateful_set_name(set);
     let meta = metadata(&claim_name(n), &namespace(set), uid(Class::Claim, n, 0), 20_000_000 + n as u64, &[("app", &app)]);
-    let meta =
-        if set.is_multiple_of(2) { meta.message(13, &owner("apps/v1", "StatefulSet", &app, uid(Class::StatefulSet, set, 0))) } else { meta };
+    let meta = if set.is_multiple_of(2) {
+        meta.message(13, &owner("apps/v1", "StatefulSet", &app, uid(Class::StatefulSet, set, 0)))
+    } else {
+        meta
+    };
     Writer::new().message(1, &meta.entry(12, "volume.kubernetes.io/storage-provisioner", "ebs.csi.aws.com")).into_bytes()
 }
 

@@ -1,4 +1,4 @@
-//! `meta/v1` ObjectMeta, as far as the lean objects keep it. Field numbers are those of
+//! `meta/v1` `ObjectMeta`, as far as the lean objects keep it. Field numbers are those of
 //! `k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto`.
 
 use super::{Field, Reader};
