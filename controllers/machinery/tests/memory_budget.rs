@@ -4,6 +4,8 @@
 //!
 //! 115,000 is as interesting as 100,000: hash tables have doubled at 114,688.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test outside of test functions")]
+
 mod fleet;
 
 use std::alloc::System;
@@ -13,8 +15,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fleet::{HISTORY, Place, STATEFUL_SET, State};
 use machinery::client::CallError;
+use machinery::clock::Clock;
 use machinery::expectations::Expectations;
 use machinery::guard::{Guard, Guarded};
+use machinery::queue::WorkQueue;
 use machinery::source::{Chunks, Extent, PageRequest, Sink, Source, SourceConfig, SourceEvent, SourceMetrics, Transport, WatchRequest};
 use machinery::store::{Change, Handler, Store, StoreWriter, store};
 use model::plan::{ApiError, PODS};
@@ -61,6 +65,7 @@ struct PodCache {
     writer: StoreWriter<Pod>,
     expectations: Arc<Expectations>,
     guard: Guard,
+    queue: WorkQueue<ObjectKey>,
 }
 
 /// Lowers expectations, as the ReplicaSet controller's handler does.
@@ -140,8 +145,9 @@ impl PodCache {
         };
         let source = Source::new(config, Nowhere, PodDecoder::new(), &SourceMetrics::register(&registry).unwrap());
         let guarded = Guarded { resource: &PODS, reached: store.subscribe(), source: source.handle() };
-        let guard = Guard::new("test", vec![guarded], &registry).unwrap();
-        Self { decoder: PodDecoder::new(), store, writer, expectations, guard }
+        let queue = WorkQueue::new("test", Clock::system(), &registry).unwrap();
+        let guard = Guard::new("test", queue.clone(), vec![guarded], &registry).unwrap();
+        Self { decoder: PodDecoder::new(), store, writer, expectations, guard, queue }
     }
 
     fn decode(&mut self, place: Place, state: State) -> Pod {
@@ -173,6 +179,7 @@ impl Pods {
             if last.replace(uid) != Some(uid) {
                 cache.expectations.expect_creations(&key, uid, 50, Instant::now());
                 cache.guard.wrote(&key, uid, &PODS, ResourceVersion(u64::MAX));
+                cache.queue.add(key);
             }
         }
         cache.writer.apply(SourceEvent::Restarted);
@@ -214,9 +221,9 @@ impl Pods {
             counts[kind] += 1;
             cache.writer.apply(event);
         }
-        for at in 0..self.places.len() {
+        for (at, generation) in generations.into_iter().enumerate() {
             if self.states[at].is_none() {
-                let state = State { generation: generations[at], version: self.next_version(), restarts: 0, ready: true };
+                let state = State { generation, version: self.next_version(), restarts: 0, ready: true };
                 self.states[at] = Some(state);
                 let pod = cache.decode(self.places[at], state);
                 cache.writer.apply(SourceEvent::Applied(pod));

@@ -142,7 +142,10 @@ impl Show {
         let cells = |count: i32| usize::try_from((count * WIDTH / wanted.max(have).max(1)).clamp(0, WIDTH)).unwrap_or(0);
         let (full, begun) = (cells(ready), cells(have).saturating_sub(cells(ready)));
         let bar = format!("{}{}", "█".repeat(full), "░".repeat(begun));
-        print!("\r  {bar:<40}  want {wanted:>3}  have {have:>3}  ready {ready:>3}  on nodes {on_nodes:>3}  {:>5.1} s ", elapsed.as_secs_f64());
+        print!(
+            "\r  {bar:<40}  want {wanted:>3}  have {have:>3}  ready {ready:>3}  on nodes {on_nodes:>3}  {:>5.1} s ",
+            elapsed.as_secs_f64()
+        );
         // A terminal that is gone is noticed by the next line.
         let _ = std::io::stdout().flush();
     }

@@ -26,7 +26,7 @@ const SCENARIOS: &[Scenario<Planes>] = scenarios! {
     },
     staleness::{
         rs_01_a_new_set_of_an_old_name_gets_its_pods_at_once,
-        rs_09_the_cost_set_before_the_scale_down_counts,
+        rs_09_a_cost_that_the_watch_has_not_brought_does_not_count,
         rs_11_a_pod_released_behind_the_caches_back_survives,
         rs_22_touching_a_set_does_not_make_a_pod_too_many,
         ctl_04_a_late_watch_changes_nothing_in_the_end,

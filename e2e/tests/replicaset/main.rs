@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod at_zero;
 mod deletion_order;
 mod failures;
 mod ownership;
@@ -69,6 +70,7 @@ const SCENARIOS: &[Scenario<Cluster>] = scenarios! {
         rs_25_pods_that_are_not_available_yet_are_scaled_down_at_once,
         rs_27_failed_pods_stay_and_are_not_counted,
     },
+    at_zero::{a_set_at_zero_is_written_through_a_live_read_and_comes_back},
     ownership::{
         orphans_that_match_are_adopted,
         a_relabelled_pod_is_released_and_comes_back,

@@ -19,6 +19,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{HeaderValue, USER_AGENT};
 use http::{Method, Request, Uri};
+use model::plan::ApiError;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
@@ -95,7 +96,7 @@ pub struct Turn<'a> {
 }
 
 /// client-go's `maxRetries` (`rest/request.go` `NewRequest`).
-const MAX_RETRIES: u32 = 10;
+pub(crate) const MAX_RETRIES: u32 = 10;
 
 /// No server is waited for longer than this between two tries, whatever it asks.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
@@ -176,10 +177,10 @@ impl ApiClient {
     pub async fn send(&self, request: Request<Bytes>, class: Class) -> Result<Answer, CallError> {
         for _ in 0..MAX_RETRIES {
             match self.send_once(request.clone(), class).await {
-                Err(CallError::Refused(error)) if class.may_repeat() && is_repeatable(error.code) => {
-                    let Some(delay) = error.retry_after else { return Err(CallError::Refused(error)) };
+                Err(CallError::Refused(error)) if class.may_repeat() => {
+                    let Some(delay) = patience(&error) else { return Err(CallError::Refused(error)) };
                     self.connection.metrics.retried(request.method(), &self.connection.host, error.code);
-                    tokio::time::sleep(delay.min(LONGEST_RETRY_AFTER)).await;
+                    tokio::time::sleep(delay).await;
                 }
                 other => return other,
             }
@@ -230,9 +231,11 @@ impl Turn<'_> {
     }
 }
 
-/// The answers that client-go repeats if they come with Retry-After (`rest/with_retry.go` `checkWait`).
-fn is_repeatable(code: u16) -> bool {
-    code == 429 || code >= 500
+/// How long the server asks to be left alone before the same request, which had no effect, may be sent again. Like client-go, this heeds
+/// 429 and 5xx only (`rest/with_retry.go` `checkWait`): a 409 of a taken generated name says Retry-After, too, and means another name.
+pub(crate) fn patience(error: &ApiError) -> Option<Duration> {
+    let heeded = error.code == 429 || error.code >= 500;
+    error.retry_after.filter(|_| heeded).map(|delay| delay.min(LONGEST_RETRY_AFTER))
 }
 
 // === impl Connection ===

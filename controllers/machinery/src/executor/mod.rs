@@ -22,7 +22,7 @@ use model::{ResourceVersion, Uid};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::client::{Answer as Reply, ApiClient, CallError, Class};
+use crate::client::{Answer as Reply, ApiClient, CallError, Class, MAX_RETRIES, patience};
 use crate::clock::Clock;
 use crate::events::EventRecorder;
 use crate::expectations::Expectations;
@@ -215,13 +215,14 @@ impl Executor {
     /// What was refused had no effect, so that even a write may be sent again.
     async fn call(&self, request: Result<Request<Bytes>, http::Error>, class: Class) -> Result<Reply, CallError> {
         let request = request.map_err(|error| CallError::NotSent(ApiError { message: error.to_string(), ..ApiError::default() }))?;
-        for _ in 0..MAX_PATIENCE {
-            match self.call_once(request.clone(), class).await {
-                Err(CallError::Refused(ApiError { retry_after: Some(delay), .. })) if class == Class::Write => {
-                    let _: Option<()> = self.stopping.run_until_cancelled(tokio::time::sleep(delay.min(LONGEST_RETRY_AFTER))).await;
-                }
-                other => return other,
-            }
+        for _ in 0..MAX_RETRIES {
+            let answer = self.call_once(request.clone(), class).await;
+            let delay = match &answer {
+                Err(CallError::Refused(error)) if class == Class::Write => patience(error),
+                _ => None,
+            };
+            let Some(delay) = delay else { return answer };
+            let _: Option<()> = self.stopping.run_until_cancelled(tokio::time::sleep(delay)).await;
         }
         self.call_once(request, class).await
     }
@@ -241,11 +242,6 @@ impl Executor {
         }
     }
 }
-
-/// How often a refusal with Retry-After is heeded (client-go's `maxRetries`).
-const MAX_PATIENCE: u32 = 10;
-/// No server is waited for longer than this between two tries, whatever it asks.
-const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 const STOPPING: &str = "Stopping";
 const FENCED: &str = "Fenced";

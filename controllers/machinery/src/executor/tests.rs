@@ -255,6 +255,16 @@ async fn ctl_13_a_server_that_asks_for_patience_gets_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_taken_generated_name_is_not_asked_for_again_though_the_server_says_retry_after() {
+    let taken = json!({"kind": "Status", "code": 409, "reason": "AlreadyExists", "details": {"retryAfterSeconds": 1}});
+    let fixture = fixture([(409, taken)]);
+    assert!(execute(&fixture, &creates(1)).await[0][0].is_done());
+    let posts = fixture.server.requests("POST");
+    assert_eq!(posts.len(), 2);
+    assert_ne!(posts[0].body, posts[1].body);
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_is_written_without_the_lease() {
     let fixture = fixture([]);
     fixture.fence.close();
