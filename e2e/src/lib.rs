@@ -4,7 +4,7 @@
 //! - [`process`] runs `workloads-controller-manager` as a child process.
 //! - [`proxy`] stands between a program and its API server and injects faults.
 //! - [`wait`] holds the only way a test waits here: for a condition, with a deadline, and with what was last seen in the error.
-//! - [`bench`] measures our program beside kube-controller-manager.
+//! - [`mod@bench`] measures our program beside kube-controller-manager.
 //! - [`upstream`] runs Kubernetes' own integration tests against a controller in another process.
 //!
 //! No child process outlives the value that owns it, nor the test process, however that one ends (see [`child`]).

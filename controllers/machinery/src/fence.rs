@@ -37,13 +37,11 @@ impl BootClock {
 
     /// Time since boot.
     pub fn now(&self) -> Duration {
-        match &self.0 {
-            Some(test) => Duration::from_nanos(test.load(Ordering::SeqCst)),
-            None => {
-                let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-                Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
-            }
+        if let Some(test) = &self.0 {
+            return Duration::from_nanos(test.load(Ordering::SeqCst));
         }
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
     }
 }
 

@@ -269,6 +269,8 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
 
+    static OTHERS: Resource = Resource { group: "", version: "v1", plural: "others", kind: "Other" };
+
     struct Fixture {
         guard: Guard,
         queue: WorkQueue<ObjectKey>,
@@ -380,7 +382,6 @@ mod tests {
     async fn unknown_versions_other_resources_and_former_owners_hold_nobody_back() {
         let fixture = fixture();
         let guard = &fixture.guard;
-        static OTHERS: Resource = Resource { group: "", version: "v1", plural: "others", kind: "Other" };
         guard.wrote(&key(), Uid(1), &PODS, ResourceVersion(0));
         guard.wrote(&key(), Uid(1), &OTHERS, ResourceVersion(99));
         assert_eq!(guard.behind(&key()), None);

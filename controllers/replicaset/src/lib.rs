@@ -1,6 +1,6 @@
 //! The ReplicaSet controller's decisions (upstream `pkg/controller/replicaset`).
 //!
-//! Pure: [`decide`] and [`conclude`] read a [`View`] and return plain data; [`View::absorb`] and [`View::answer`] take what
+//! Pure: [`decide()`] and [`conclude`] read a [`View`] and return plain data; [`View::absorb`] and [`View::answer`] take what
 //! became of it. The same view and time always give the same plan.
 
 mod age_ratio;

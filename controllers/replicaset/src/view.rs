@@ -56,7 +56,7 @@ impl View {
         Self { set, pods, expectations_satisfied, gates, progress: Progress::default() }
     }
 
-    /// Takes the answer to the question that [`crate::decide`] asked.
+    /// Takes the answer to the question that [`crate::decide()`] asked.
     pub fn answer(&mut self, answer: Answer) {
         match answer {
             Answer::Owner { uid, deleting } => self.progress.may_adopt = Some(claim::may_adopt(&self.set, uid, deleting)),
@@ -69,7 +69,7 @@ impl View {
         self.progress.related = Some(pods);
     }
 
-    /// Takes what became of the plan that [`crate::decide`] handed out last.
+    /// Takes what became of the plan that [`crate::decide()`] handed out last.
     pub fn absorb(&mut self, plan: &Plan, outcomes: &Outcomes) {
         if self.progress.claimed.is_none() {
             self.progress.claimed = Some(claim::claimed(self, plan, outcomes));

@@ -34,6 +34,9 @@ struct Show {
     live: bool,
 }
 
+/// Cells of the bar.
+const WIDTH: i32 = 40;
+
 /// How long one act may take on a busy machine.
 const ACT: Duration = Duration::from_secs(180);
 
@@ -138,7 +141,6 @@ impl Show {
         if !self.live {
             return;
         }
-        const WIDTH: i32 = 40;
         let cells = |count: i32| usize::try_from((count * WIDTH / wanted.max(have).max(1)).clamp(0, WIDTH)).unwrap_or(0);
         let (full, begun) = (cells(ready), cells(have).saturating_sub(cells(ready)));
         let bar = format!("{}{}", "█".repeat(full), "░".repeat(begun));

@@ -70,8 +70,8 @@ fn parts<'a>(path: &[&'a str]) -> [&'a str; 4] {
 mod tests {
     use super::*;
 
-    fn target(method: Method, uri: &str) -> Target {
-        Target::of(&method, &uri.parse().unwrap(), &HeaderMap::new())
+    fn target(method: &Method, uri: &str) -> Target {
+        Target::of(method, &uri.parse().unwrap(), &HeaderMap::new())
     }
 
     #[test]
@@ -87,7 +87,7 @@ mod tests {
             ("/healthz", ["", "", "", ""]),
             ("/version", ["", "", "", ""]),
         ] {
-            let target = target(Method::GET, uri);
+            let target = target(&Method::GET, uri);
             assert_eq!([&*target.namespace, &*target.resource, &*target.name, &*target.subresource], expected, "{uri}");
         }
     }
@@ -101,10 +101,10 @@ mod tests {
             ("/api/v1/namespaces/n/pods/p", false, false),
             ("/healthz", false, false),
         ] {
-            let target = target(Method::GET, uri);
+            let target = target(&Method::GET, uri);
             assert_eq!((target.watch, target.list), (watch, list), "{uri}");
         }
-        let create = target(Method::POST, "/api/v1/namespaces/n/pods");
+        let create = target(&Method::POST, "/api/v1/namespaces/n/pods");
         assert!(!create.watch && !create.list);
     }
 }
