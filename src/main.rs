@@ -13,17 +13,15 @@ use clap::{CommandFactory, Parser};
 
 use crate::options::Options;
 
-/// More threads than this are not needed for a hundred thousand pods, and each brings an allocator arena of its own.
-const MAX_THREADS: usize = 4;
-
 fn main() -> ExitCode {
     let options = Options::parse();
     if let Err(problem) = options.validate() {
         Options::command().error(clap::error::ErrorKind::ValueValidation, problem).exit();
     }
     telemetry::start(options.verbosity, &options.logging_format);
-    let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get().min(MAX_THREADS));
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
+    // One thread carries a hundred thousand pods with ease; more of them spend their time on waking each other, and each brings an
+    // allocator arena of its own.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let result = match runtime {
         Ok(runtime) => runtime.block_on(app::run(options)),
         Err(error) => Err(anyhow::Error::new(error).context("starting the async runtime")),
