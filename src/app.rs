@@ -6,7 +6,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use bytes::Bytes;
 use http::Request;
-use machinery::client::{ApiClient, Class, ClientMetrics, ClientOptions, Clients};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use machinery::client::{ApiClient, CallError, Class, ClientMetrics, ClientOptions, Clients, HttpVersion};
 use machinery::clock::Clock;
 use machinery::events;
 use machinery::executor::Executor;
@@ -14,7 +15,7 @@ use machinery::expectations::Expectations;
 use machinery::fence::Fence;
 use machinery::guard::{Guard, Guarded};
 use machinery::queue::WorkQueue;
-use machinery::source::{ApiTransport, Backoff, Source, SourceConfig, SourceMetrics};
+use machinery::source::{ApiTransport, Backoff, Source, SourceConfig, SourceHandle, SourceMetrics};
 use machinery::store::{Store, store};
 use machinery::sync::Controller;
 use model::plan::{PODS, REPLICASETS, Resource};
@@ -86,7 +87,8 @@ impl App {
         let config = client_config(&options).await?;
         let registry = Registry::new();
         registry.register(Box::new(ProcessCollector::for_self()))?;
-        let client_options = ClientOptions { qps: options.kube_api_qps, burst: options.kube_api_burst, ..ClientOptions::default() };
+        let http = if options.http1 { HttpVersion::Http1 } else { HttpVersion::Http2 };
+        let client_options = ClientOptions { qps: options.kube_api_qps, burst: options.kube_api_burst, http, ..ClientOptions::default() };
         let clients = Clients::new(&config, &client_options, &ClientMetrics::register(&registry)?)?;
         let source_metrics = SourceMetrics::register(&registry)?;
         Ok(Self {
@@ -131,11 +133,13 @@ impl App {
                 }
             }
         }
+        let waits = [(REPLICASETS.plural, sets_source.handle()), (PODS.plural, pods_source.handle())];
         self.spawn(REPLICASETS.plural, |ending| sets_source.run(sets_writer, ending));
         self.spawn(PODS.plural, |ending| pods_source.run(pods_writer, ending));
         self.start_resync(sets.clone());
         tokio::select! {
             () = async { tokio::join!(sets.synced(), pods.synced()); } => {}
+            () = complain(&waits) => {}
             Some(ended) = self.tasks.join_next() => bail!("the task {:?} ended early", ended),
         }
         info!(replicasets = sets.len(), pods = pods.len(), "Caches synced");
@@ -164,6 +168,11 @@ impl App {
                     let version = version.get("gitVersion").and_then(serde_json::Value::as_str).unwrap_or_default();
                     info!(version, "Connected to the API server");
                     return Release::parse(version).unwrap_or(Release::BASELINE);
+                }
+                // Some gateways hide it; it only chooses the gates' defaults.
+                Err(CallError::Refused(error)) if matches!(error.code, 400 | 403..=404) => {
+                    warn!(%error, "The API server does not tell its version; taking it for the newest known");
+                    return Release::BASELINE;
                 }
                 Err(error) => {
                     let delay = backoff.delay(self.clock.now());
@@ -235,13 +244,17 @@ impl App {
         Source::new(config, transport, decoder, &self.source_metrics)
     }
 
-    /// Every object is looked at again after a random time between the period and twice it (upstream `ResyncPeriod`).
+    /// Every object is looked at again after a random time between the period and twice it (upstream `ResyncPeriod`); a period of zero
+    /// is none.
     fn start_resync<O: Object>(&mut self, store: Store<O>) {
         let period = self.options.min_resync_period;
+        if period.is_zero() {
+            return;
+        }
         self.spawn("resync", |ending| async move {
             let again = async {
                 loop {
-                    tokio::time::sleep(period.mul_f64(1.0 + fastrand::f64()).max(Duration::from_secs(1))).await;
+                    tokio::time::sleep(period.mul_f64(1.0 + fastrand::f64())).await;
                     store.resync().await;
                 }
             };
@@ -270,18 +283,40 @@ impl App {
     }
 }
 
-async fn client_config(options: &Options) -> anyhow::Result<kube::Config> {
-    let mut config = match &options.kubeconfig {
-        Some(path) => {
-            let file = kube::config::Kubeconfig::read_from(path).with_context(|| format!("--kubeconfig: reading {}", path.display()))?;
-            kube::Config::from_custom_kubeconfig(file, &kube::config::KubeConfigOptions::default())
-                .await
-                .with_context(|| format!("--kubeconfig: {} cannot be used", path.display()))?
+/// Says every minute what keeps the caches from syncing: nothing else happens until they have.
+async fn complain(waits: &[(&'static str, SourceHandle)]) {
+    loop {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        for (resource, status) in waits.iter().map(|(resource, source)| (resource, source.status())).filter(|(_, status)| !status.synced) {
+            let error = status.last_error.map(|error| error.to_string());
+            warn!(resource, error, "Still waiting for a cache to sync; no controller works until then");
         }
-        None => kube::Config::incluster().context("no --kubeconfig, and this is no pod with a service account")?,
+    }
+}
+
+async fn client_config(options: &Options) -> anyhow::Result<kube::Config> {
+    let master = options.master.as_ref().map(|url| url.parse::<http::Uri>().with_context(|| format!("--master: {url:?} is not a URL")));
+    let master = master.transpose()?;
+    let mut config = match (&options.kubeconfig, &master) {
+        (Some(path), _) => {
+            let file = Kubeconfig::read_from(path).with_context(|| format!("--kubeconfig: reading {}", path.display()))?;
+            let proxied = file.clusters.iter().any(|named| named.cluster.as_ref().is_some_and(|cluster| cluster.proxy_url.is_some()));
+            let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
+            let mut config = config.with_context(|| format!("--kubeconfig: {} cannot be used", path.display()))?;
+            // Without a proxy of the file's own, kube takes one from the environment, and knows no NO_PROXY.
+            config.proxy_url = config.proxy_url.filter(|_| proxied);
+            config
+        }
+        (None, Some(master)) => kube::Config::new(master.clone()),
+        (None, None) => {
+            let mut config =
+                kube::Config::incluster().context("no --kubeconfig, no --master, and this is no pod with a service account")?;
+            config.proxy_url = None;
+            config
+        }
     };
-    if let Some(master) = &options.master {
-        config.cluster_url = master.parse().with_context(|| format!("--master: {master:?} is not a URL"))?;
+    if let Some(master) = master {
+        config.cluster_url = master;
     }
     Ok(config)
 }

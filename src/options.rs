@@ -28,6 +28,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub(crate) leader_elect: bool,
 
+    /// Speak HTTP/1.1 to the API server, one connection a request in flight: for proxies and load balancers without HTTP/2.
+    #[arg(long)]
+    pub(crate) http1: bool,
+
     /// Feature gates, as Name=true or Name=false, separated by commas.
     #[arg(long, value_name = "GATES", default_value = "")]
     pub(crate) feature_gates: FeatureGates,
@@ -72,8 +76,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = ["text", "json"])]
     pub(crate) logging_format: String,
 
-    /// Verbosity, as in klog: 2 adds syncs, 4 requests, 6 and above everything.
-    #[arg(short = 'v', value_name = "LEVEL", default_value_t = 0)]
+    /// Verbosity, as in klog: 2 adds syncs and their steps, 4 what the libraries say, 6 and above everything.
+    #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 0)]
     pub(crate) verbosity: u8,
 }
 
@@ -90,6 +94,63 @@ const CONTROLLERS: &[(ControllerName, &str, &str)] = &[(ControllerName::ReplicaS
 /// Upstream's controllers that this program is going to run and does not yet.
 const NOT_YET: &[&str] = &["deployment-controller", "deployment", "statefulset-controller", "statefulset"];
 
+/// Upstream's other controllers (`cmd/kube-controller-manager/names`, and the aliases in `app`), which stay with kube-controller-manager: a
+/// command line that names them is taken as it is.
+const ELSEWHERE: &[&str] = &[
+    "bootstrap-signer-controller",
+    "bootstrapsigner",
+    "certificatesigningrequest-approving-controller",
+    "certificatesigningrequest-cleaner-controller",
+    "certificatesigningrequest-signing-controller",
+    "clusterrole-aggregation-controller",
+    "cronjob-controller",
+    "cronjob",
+    "csrapproving",
+    "csrcleaner",
+    "csrsigning",
+    "daemonset-controller",
+    "daemonset",
+    "disruption-controller",
+    "disruption",
+    "endpoints-controller",
+    "endpoint",
+    "endpointslice-controller",
+    "endpointslice",
+    "ephemeral-volume-controller",
+    "garbage-collector-controller",
+    "garbagecollector",
+    "horizontal-pod-autoscaler-controller",
+    "horizontalpodautoscaling",
+    "job-controller",
+    "job",
+    "namespace-controller",
+    "namespace",
+    "node-ipam-controller",
+    "nodeipam",
+    "node-lifecycle-controller",
+    "nodelifecycle",
+    "persistentvolume-binder-controller",
+    "persistentvolume-binder",
+    "pod-garbage-collector-controller",
+    "podgc",
+    "replicationcontroller-controller",
+    "replicationcontroller",
+    "resourcequota-controller",
+    "resourcequota",
+    "root-ca-certificate-publisher-controller",
+    "root-ca-cert-publisher",
+    "serviceaccount-controller",
+    "serviceaccount",
+    "serviceaccount-token-controller",
+    "serviceaccount-token",
+    "token-cleaner-controller",
+    "tokencleaner",
+    "ttl-controller",
+    "ttl",
+    "ttl-after-finished-controller",
+    "ttl-after-finished",
+];
+
 // === impl Options ===
 
 impl Options {
@@ -100,7 +161,8 @@ impl Options {
     pub(crate) fn enabled_controllers(&self) -> Result<Vec<ControllerName>, String> {
         for item in &self.controllers {
             let name = item.strip_prefix('-').unwrap_or(item);
-            let known = name == "*" || CONTROLLERS.iter().any(|(_, full, alias)| name == *full || name == *alias);
+            let known =
+                name == "*" || ELSEWHERE.contains(&name) || CONTROLLERS.iter().any(|(_, full, alias)| name == *full || name == *alias);
             let later = NOT_YET.contains(&name);
             if later && !item.starts_with('-') {
                 return Err(format!("--controllers: {name} is not available yet"));
@@ -198,6 +260,8 @@ mod tests {
             ("*,-replicaset-controller,replicaset", false),
             ("replicaset,-replicaset-controller", true),
             ("-deployment-controller,*", true),
+            ("*,bootstrapsigner,tokencleaner", true),
+            ("bootstrapsigner,tokencleaner", false),
         ] {
             let got = parse(&["--controllers", list]);
             assert_eq!(got.is_ok(), on, "{list}: {got:?}");

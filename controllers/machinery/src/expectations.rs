@@ -32,16 +32,18 @@ struct Record {
     creations: i64,
     /// UIDs of children whose end has not been seen.
     deletions: HashSet<Uid>,
-    /// Names of children whose create may or may not have happened, and when it was sent. They are counted in `creations` too.
-    unknown: Vec<UnknownCreation>,
+    /// Writes that may or may not have happened. They are counted in `creations` or `deletions` too.
+    unknown: Vec<UnknownWrite>,
     since: Instant,
 }
 
-/// A create whose answer was lost.
+/// A create or a delete whose answer was lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownCreation {
-    /// The child's name, which was ours to choose.
+pub struct UnknownWrite {
+    /// The child's name.
     pub name: Arc<str>,
+    /// The child's UID, if it was to be deleted.
+    pub deleted: Option<Uid>,
     /// When the answer was given up on.
     pub since: Instant,
 }
@@ -53,8 +55,8 @@ pub struct Pending {
     pub creations: i64,
     /// Deletions not seen yet.
     pub deletions: usize,
-    /// Creations of which it is not known whether they happened.
-    pub unknown: Vec<UnknownCreation>,
+    /// Writes of which it is not known whether they happened.
+    pub unknown: Vec<UnknownWrite>,
     /// When they were set.
     pub since: Instant,
 }
@@ -91,7 +93,7 @@ impl Expectations {
     pub fn creation_unknown(&self, key: &ObjectKey, owner: Uid, child: &Arc<str>, now: Instant) {
         self.change(key, owner, |record| {
             record.take_unknown(child);
-            record.unknown.push(UnknownCreation { name: Arc::clone(child), since: now });
+            record.unknown.push(UnknownWrite { name: Arc::clone(child), deleted: None, since: now });
         });
     }
 
@@ -111,9 +113,31 @@ impl Expectations {
         });
     }
 
+    /// The answer to this child's delete was lost. As [`Self::creation_unknown`].
+    pub fn deletion_unknown(&self, key: &ObjectKey, owner: Uid, child: Uid, name: &Arc<str>, now: Instant) {
+        self.change(key, owner, |record| {
+            // The watch may have been faster.
+            if record.deletions.contains(&child) {
+                record.take_unknown_deletion(child);
+                record.unknown.push(UnknownWrite { name: Arc::clone(name), deleted: Some(child), since: now });
+            }
+        });
+    }
+
+    /// An unknown deletion had happened; the watch will show it, if it has not.
+    pub fn deletion_found(&self, key: &ObjectKey, owner: Uid, child: Uid) {
+        self.change(key, owner, |record| record.take_unknown_deletion(child));
+    }
+
+    /// When the answer was given up on that has been open for longest.
+    pub fn oldest_unknown(&self, key: &ObjectKey) -> Option<Instant> {
+        self.records.lock().get(key)?.unknown.iter().map(|unknown| unknown.since).min()
+    }
+
     /// This child is going or gone, or its delete failed. Counts once a child.
     pub fn deletion_observed(&self, key: &ObjectKey, owner: Uid, child: Uid) {
         self.change(key, owner, |record| {
+            record.take_unknown_deletion(child);
             if record.deletions.remove(&child) && record.deletions.is_empty() {
                 // The record stays until the next write, maybe for days; the room that a large scale-down took need not.
                 record.deletions = HashSet::new();
@@ -163,7 +187,10 @@ impl Expectations {
     fn set(&self, key: &ObjectKey, owner: Uid, creations: i64, deletions: HashSet<Uid>, now: Instant) {
         let mut records = self.records.lock();
         let unknown = records.remove(key).filter(|record| record.owner == owner).map(|record| record.unknown).unwrap_or_default();
-        let creations = creations + i64::try_from(unknown.len()).unwrap_or(0);
+        let unknown_creations = unknown.iter().filter(|write| write.deleted.is_none()).count();
+        let creations = creations + i64::try_from(unknown_creations).unwrap_or(0);
+        let mut deletions = deletions;
+        deletions.extend(unknown.iter().filter_map(|write| write.deleted));
         records.insert(key.clone(), Record { owner, creations, deletions, unknown, since: now });
     }
 }
@@ -178,8 +205,12 @@ impl Record {
     /// Whether that creation was unknown; it no longer is.
     fn take_unknown(&mut self, child: &str) -> bool {
         let before = self.unknown.len();
-        self.unknown.retain(|unknown| &*unknown.name != child);
+        self.unknown.retain(|unknown| unknown.deleted.is_some() || &*unknown.name != child);
         self.unknown.len() < before
+    }
+
+    fn take_unknown_deletion(&mut self, child: Uid) {
+        self.unknown.retain(|unknown| unknown.deleted != Some(child));
     }
 }
 
@@ -267,6 +298,24 @@ mod tests {
         sut.creation_absent(&key, OWNER, "never");
         sut.creation_absent(&key, OWNER, "never");
         assert_eq!(sut.pending(&key, OWNER), None);
+    }
+
+    #[test]
+    fn unknown_deletion_outlives_the_timeout_until_the_watch_or_a_read_tells() {
+        let (sut, key, now) = (Expectations::default(), key(), Instant::now());
+        let (late, name) = (now + EXPECTATIONS_TIMEOUT * 2, Arc::from("a"));
+        sut.expect_deletions(&key, OWNER, [Uid(10), Uid(11)], now);
+        sut.deletion_observed(&key, OWNER, Uid(11));
+        sut.deletion_unknown(&key, OWNER, Uid(10), &name, now);
+        sut.deletion_unknown(&key, OWNER, Uid(11), &name, now);
+        assert_eq!(sut.oldest_unknown(&key), Some(now));
+        assert!(!sut.satisfied(&key, OWNER, late));
+        sut.deletion_found(&key, OWNER, Uid(10));
+        assert!(!sut.satisfied(&key, OWNER, now) && sut.satisfied(&key, OWNER, late), "it is going: the watch is waited for");
+        sut.deletion_unknown(&key, OWNER, Uid(10), &name, now);
+        sut.deletion_observed(&key, OWNER, Uid(10));
+        assert!(sut.satisfied(&key, OWNER, now));
+        assert_eq!(sut.oldest_unknown(&key), None);
     }
 
     #[test]

@@ -61,10 +61,10 @@ struct State {
     written: HashMap<ObjectKey, Written>,
     /// Keys that wait, by the store they wait for and the version it must reach.
     waiting: BTreeMap<usize, BTreeSet<(ResourceVersion, ObjectKey)>>,
-    /// Since when the longest wait for each store lasts, or when it was last made to list anew.
+    /// Since when keys have waited for a store that has not moved, or when it was last made to list anew.
     since: BTreeMap<usize, Instant>,
-    /// [`Reached::rewinds`] of each store, as far as they have been acted upon.
-    rewinds: Vec<u64>,
+    /// How far each store had come when it was last looked at.
+    seen: Vec<Reached>,
 }
 
 #[derive(Debug)]
@@ -89,8 +89,8 @@ impl Guard {
             skips.with_label_values(&[store.resource.group, store.resource.plural]);
         }
         registry.register(Box::new(skips.clone()))?;
-        let rewinds = stores.iter().map(|store| store.reached.borrow().rewinds).collect();
-        let state = Mutex::new(State { rewinds, ..State::default() });
+        let seen = stores.iter().map(|store| *store.reached.borrow()).collect();
+        let state = Mutex::new(State { seen, ..State::default() });
         Ok(Self(Arc::new(Shared { queue, stores, state, skips, parked: Notify::new() })))
     }
 
@@ -137,7 +137,8 @@ impl Guard {
     /// Puts a key aside until its stores have caught up.
     pub fn park(&self, taken: Taken<ObjectKey>, now: Instant) {
         let key = taken.key().clone();
-        let waits = {
+        let caught_up = {
+            // Held while the key is put aside: were it handed back before that, it would be put aside for good.
             let mut state = self.0.state.lock();
             let behind = state.written.get(&key).and_then(|written| self.0.first_behind(written));
             if let Some((store, version)) = behind {
@@ -147,14 +148,13 @@ impl Guard {
                     self.0.skips.with_label_values(&[guarded.resource.group, guarded.resource.plural]).inc();
                 }
             }
-            behind.is_some()
+            taken.park();
+            behind.is_none()
         };
-        taken.park();
-        self.0.parked.notify_one();
-        // The event may have come while the key was on its way; then nobody else would bring it back.
-        if !waits || self.behind(&key).is_none() {
+        if caught_up {
             self.0.queue.unpark(&key);
         }
+        self.0.parked.notify_one();
     }
 
     /// Brings parked keys back as their stores catch up; until `stop`.
@@ -208,8 +208,14 @@ impl Shared {
 
     fn caught_up(&self, store: usize, reached: Reached) -> Vec<ObjectKey> {
         let mut state = self.state.lock();
-        let seen = state.rewinds.get_mut(store).map(|seen| std::mem::replace(seen, reached.rewinds));
-        let rewound = seen != Some(reached.rewinds);
+        let seen = state.seen.get_mut(store).map_or(reached, |seen| std::mem::replace(seen, reached));
+        let rewound = seen.rewinds != reached.rewinds;
+        if seen != reached
+            && let Some(since) = state.since.get_mut(&store)
+        {
+            // Late is not stuck: a store that moves is on its way to what the keys wait for.
+            *since = Instant::now();
+        }
         if rewound {
             // The server's data was set back: what was written since does not exist any more, and is not waited for.
             for written in state.written.values_mut() {
@@ -276,7 +282,7 @@ mod tests {
         queue: WorkQueue<ObjectKey>,
         pods: watch::Sender<Reached>,
         relists: Arc<Notify>,
-        _sets: watch::Sender<Reached>,
+        sets: watch::Sender<Reached>,
     }
 
     fn at(version: u64, rewinds: u64) -> Reached {
@@ -296,7 +302,7 @@ mod tests {
         let queue = WorkQueue::new("test", Clock::system(), &registry).unwrap();
         let guard = Guard::new("test", queue.clone(), stores.into(), &registry).unwrap();
         tokio::spawn(guard.clone().run(CancellationToken::new()));
-        Fixture { guard, queue, pods, relists, _sets: sets }
+        Fixture { guard, queue, pods, relists, sets }
     }
 
     fn key() -> ObjectKey {
@@ -350,6 +356,37 @@ mod tests {
         assert_eq!(started.elapsed().as_secs(), 30);
         relists.notified().await;
         assert_eq!(started.elapsed().as_secs(), 60);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_is_late_but_moves_is_left_alone() {
+        let fixture = fixture();
+        let Fixture { guard, queue, pods, relists, .. } = &fixture;
+        guard.wrote(&key(), Uid(1), &PODS, ResourceVersion(1000));
+        queue.add(key());
+        guard.park(next(queue).await.unwrap(), Instant::now());
+        for version in 11..=20 {
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            pods.send_replace(at(version, 0));
+        }
+        assert!(tokio::time::timeout(Duration::from_secs(1), relists.notified()).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_behind_on_two_stores_waits_for_both() {
+        let fixture = fixture();
+        let Fixture { guard, queue, pods, sets, .. } = &fixture;
+        guard.wrote(&key(), Uid(1), &PODS, ResourceVersion(15));
+        guard.wrote(&key(), Uid(1), &REPLICASETS, ResourceVersion(20));
+        queue.add(key());
+        guard.park(next(queue).await.unwrap(), Instant::now());
+        pods.send_replace(at(15, 0));
+        let taken = next(queue).await.unwrap();
+        assert_eq!(guard.behind(&key()), Some(Behind { resource: &REPLICASETS, version: ResourceVersion(20) }));
+        guard.park(taken, Instant::now());
+        assert!(next(queue).await.is_none());
+        sets.send_replace(at(20, 0));
+        assert!(next(queue).await.is_some());
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,4 +1,16 @@
-//! machinery
+//! What every controller stands on: everything between the API server and a decision, and nothing about any one controller.
+//!
+//! In the order of an event's way:
+//!
+//! - [`client`] is the way to the API server, and says of each request whether it may have had an effect.
+//! - [`source`] lists and watches one resource for the whole process.
+//! - [`store`] holds its objects and tells handlers what has changed.
+//! - [`queue`] holds the keys that handlers want looked at.
+//! - [`guard`] holds a key back until the stores show what was last written for it; [`expectations`] counts what they have not shown yet.
+//! - [`sync`] takes a key through its decisions.
+//! - [`executor`] carries them out; [`fence`] says whether it may, [`events`] tells people.
+//! - [`clock`] is where times come from.
+
 pub mod client;
 pub mod clock;
 pub mod error;

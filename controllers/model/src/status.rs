@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_message_is_replaced() {
+    fn rs_19_an_empty_message_is_replaced_by_the_best_there_is() {
         assert_eq!(both(&json!({"code": 504, "reason": "Timeout", "message": ""})).message, "Timeout");
         assert_eq!(both(&json!({"code": 504})).message, "HTTP 504");
         assert_eq!(both(&json!({})).message, "HTTP 500");

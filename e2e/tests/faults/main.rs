@@ -6,6 +6,8 @@
 mod support;
 
 mod away;
+mod handover;
+mod open;
 mod restarts;
 mod rig;
 mod staleness;
@@ -18,6 +20,14 @@ use rig::Planes;
 use support::scenarios::{Scenario, run};
 
 const SCENARIOS: &[Scenario<Planes>] = scenarios! {
+    // The long ones first.
+    open::{
+        a_set_of_ten_thousand,
+        a_create_that_never_happened_is_made_up_for,
+        a_delete_without_an_answer_takes_one_pod,
+        etcd_restored_from_an_older_snapshot,
+    },
+    handover::{ctl_28_a_change_of_hands_and_back_restarts_no_pod},
     writes::{
         rs_03_an_answer_lost_after_the_effect_makes_no_second_pod,
         lost_answers_of_five_percent_make_no_pod_too_many,

@@ -6,6 +6,7 @@ mod support;
 
 mod at_zero;
 mod deletion_order;
+mod endings;
 mod failures;
 mod ownership;
 mod replicas;
@@ -89,6 +90,11 @@ const SCENARIOS: &[Scenario<Cluster>] = scenarios! {
         a_quota_sets_replica_failure_until_it_is_raised,
         rs_06_a_quota_ends_a_pass_at_the_first_refused_batch,
         creates_and_deletes_are_events,
+    },
+    endings::{
+        a_namespace_being_deleted_gets_no_more_pods,
+        ctl_21_a_set_in_foreground_deletion_makes_nothing_and_tells_its_status,
+        rs_04_pods_that_fail_at_once_are_replaced_without_a_ceiling,
     },
     template::{a_template_newer_than_our_library_survives},
 };

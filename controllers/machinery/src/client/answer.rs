@@ -56,6 +56,8 @@ pub(super) fn effect_is_open(error: &ApiError) -> bool {
     let says = |words: &[&str]| words.iter().any(|word| error.message.contains(word));
     match error.code {
         502 | 504 => true,
+        // No Status, so not the API server: a gateway says 503 after it has sent the request on.
+        500.. if error.reason.is_empty() => true,
         500 => error.reason == "ServerTimeout" || (says(STORAGE) && !says(WEBHOOK)),
         _ => false,
     }
@@ -135,6 +137,7 @@ mod tests {
         };
         assert!(effect_is_open(&error(504, "Timeout", "request did not complete within requested timeout")));
         assert!(effect_is_open(&error(502, "", "bad gateway")));
+        assert!(effect_is_open(&error(503, "", "upstream connect error or disconnect/reset before headers")));
         assert!(effect_is_open(&error(500, "InternalError", "etcdserver: request timed out")));
         assert!(effect_is_open(&error(500, "ServerTimeout", "The POST operation could not be completed at this time")));
         let webhook =

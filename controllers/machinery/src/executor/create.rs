@@ -1,20 +1,16 @@
 //! Creates that can be repeated: the name is ours, so a second POST after a lost answer cannot make a second child.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use model::ResourceVersion;
-use model::plan::{ApiError, Create, ObjectRef, Outcome, Resource};
+use model::plan::{ApiError, Create, ObjectRef, Outcome};
 use model::template::{SUFFIX_ALPHABET, SUFFIX_LENGTH, generated_name};
 
-use super::{CREATE_RETRIES, Errand, Executor, outcome, request};
+use super::{Errand, Executor, WRITE_RETRIES, outcome, request};
 use crate::client::{CallError, Class};
 
 /// Names drawn before a create gives up. Five of 27 characters collide about 30 times in 5,000 at 90,000 siblings; ten in a row never.
 const DRAWS: usize = 10;
-
-/// The API server gives up a request after 60 s (`--request-timeout`); what it has not done a little later, it never will.
-pub(crate) const SERVER_REQUEST_TIMEOUT: Duration = Duration::from_secs(65);
 
 /// What became of a create under one name.
 enum Attempt {
@@ -40,10 +36,8 @@ impl Executor {
 
     async fn create_named(&self, errand: Errand<'_>, create: &Create, name: &Arc<str>) -> Attempt {
         let mut lost: Option<ApiError> = None;
-        for delay in std::iter::once(None).chain(CREATE_RETRIES.map(Some)) {
-            if let Some(delay) = delay {
-                tokio::time::sleep(delay).await;
-            }
+        for delay in std::iter::once(None).chain(WRITE_RETRIES.map(Some)) {
+            self.pause(delay).await;
             match self.call(request::create(create, name), Class::Write).await {
                 Ok(reply) => return Attempt::Settled(done(name, &reply.body)),
                 Err(CallError::Refused(error)) if error.is_already_exists() => match lost {
@@ -86,24 +80,6 @@ impl Executor {
         }
         self.expectations.creation_found(key, *uid, name);
         Outcome::Done { name: Arc::clone(name), resource_version: ResourceVersion::default() }
-    }
-
-    /// Looks, live, for children whose create had no answer, once the server cannot be working on that create any more.
-    pub async fn settle_unknown(&self, errand: Errand<'_>, resource: &'static Resource) {
-        let ObjectRef { key, uid, .. } = errand.subject;
-        let Some(pending) = self.expectations.pending(key, *uid) else { return };
-        for unknown in pending.unknown.iter().filter(|unknown| unknown.since + SERVER_REQUEST_TIMEOUT <= self.clock.now()) {
-            let Ok(reply) = self.call(request::find(resource, &key.namespace, &unknown.name), Class::Get).await else { continue };
-            match request::only_item(&reply.body) {
-                Ok(Some(meta)) if meta.is_controlled_by(*uid) => {
-                    if (errand.is_cached)(&unknown.name) {
-                        self.expectations.creation_found(key, *uid, &unknown.name);
-                    }
-                }
-                Ok(_) => self.expectations.creation_absent(key, *uid, &unknown.name),
-                Err(_) => {}
-            }
-        }
     }
 
     fn draw_name(&self, prefix: &str) -> Arc<str> {

@@ -1,11 +1,13 @@
 //! Carries out what decisions say: the only code that writes to the API for controllers.
 //!
-//! It owns batching, the order of stages, expectations and the announcement of outcomes. Creates are idempotent (see `create`), so an
-//! answer that was lost does not become a second child. A request that has not been sent when the process is told to stop never is.
+//! It owns batching, the order of stages, expectations and the announcement of outcomes. Creates and deletes can be repeated (see
+//! `create`, `delete`), so an answer that was lost does not become a second child, nor one too few. A request that has not been sent when the process is told to stop never is.
 
-pub(crate) mod create;
+mod create;
+mod delete;
 mod live;
 mod request;
+mod settle;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +23,7 @@ use model::plan::{
 use model::{ResourceVersion, Uid};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
+use tracing::debug;
 
 use crate::client::{Answer as Reply, ApiClient, CallError, Class, MAX_RETRIES, patience};
 use crate::clock::Clock;
@@ -178,11 +181,15 @@ impl Executor {
     async fn run_step(&self, errand: Errand<'_>, expect: Expect, step: &Step) -> Outcome {
         let outcome = match &step.action {
             Action::Create(create) => self.create(errand, create).await,
-            Action::Delete(delete) => self.write(request::delete(delete), &delete.target).await,
+            Action::Delete(delete) => self.delete(errand, delete).await,
             Action::Own(own) => self.write(request::own(own), &own.target).await,
         };
         self.lower(errand, expect, step, &outcome);
-        if let Some(event) = (errand.announce)(step, &outcome) {
+        debug!(reason = step.reason.id(), ?outcome, "A step ended");
+        // Whoever may not write has nothing to tell either.
+        if outcome.error().is_none_or(|error| error.reason != FENCED)
+            && let Some(event) = (errand.announce)(step, &outcome)
+        {
             self.events.record(errand.subject, event);
         }
         outcome
@@ -211,8 +218,15 @@ impl Executor {
         }
     }
 
-    /// Sends a request; while the server asks for patience, again after as long as it asks (upstream client-go `rest/with_retry.go`).
-    /// What was refused had no effect, so that even a write may be sent again.
+    /// Waits between two tries, unless the process is stopping.
+    async fn pause(&self, delay: Option<Duration>) {
+        if let Some(delay) = delay {
+            let _: Option<()> = self.stopping.run_until_cancelled(tokio::time::sleep(delay)).await;
+        }
+    }
+
+    /// Sends a request; a write that the server refuses for now is sent again after as long as it asks, since a refusal had no effect
+    /// (upstream client-go `rest/with_retry.go`).
     async fn call(&self, request: Result<Request<Bytes>, http::Error>, class: Class) -> Result<Reply, CallError> {
         let request = request.map_err(|error| CallError::NotSent(ApiError { message: error.to_string(), ..ApiError::default() }))?;
         for _ in 0..MAX_RETRIES {
@@ -221,8 +235,10 @@ impl Executor {
                 Err(CallError::Refused(error)) if class == Class::Write => patience(error),
                 _ => None,
             };
-            let Some(delay) = delay else { return answer };
-            let _: Option<()> = self.stopping.run_until_cancelled(tokio::time::sleep(delay)).await;
+            if delay.is_none() {
+                return answer;
+            }
+            self.pause(delay).await;
         }
         self.call_once(request, class).await
     }
@@ -252,7 +268,7 @@ fn not_sent(reason: &str, message: &str) -> CallError {
 
 fn outcome(error: CallError) -> Outcome {
     match error {
-        CallError::NotSent(error) if error.reason == STOPPING || error.reason == FENCED => Outcome::NotSent,
+        CallError::NotSent(error) if error.reason == STOPPING => Outcome::NotSent,
         CallError::NotSent(error) | CallError::Refused(error) => Outcome::Failed(error),
         CallError::Lost(error) => Outcome::Unknown(error),
     }
@@ -267,5 +283,5 @@ fn is_failure(step: &Step, outcome: &Outcome) -> bool {
     }
 }
 
-/// How long a create without an answer is tried again before its outcome is left open.
-const CREATE_RETRIES: [Duration; 3] = [Duration::from_millis(200), Duration::from_secs(1), Duration::from_secs(3)];
+/// After what waits a write without an answer is tried again before its outcome is left open.
+const WRITE_RETRIES: [Duration; 3] = [Duration::from_millis(200), Duration::from_secs(1), Duration::from_secs(3)];

@@ -165,6 +165,11 @@ impl AnswerMeta {
         ResourceVersion::parse(&self.resource_version)
     }
 
+    /// Whether it is the object of that UID.
+    pub(super) fn is_of(&self, uid: Uid) -> bool {
+        Uid::parse(&self.uid) == Some(uid)
+    }
+
     /// Whether that owner controls the object.
     pub(super) fn is_controlled_by(&self, owner: Uid) -> bool {
         let owners = self.owner_references.as_deref().unwrap_or_default();

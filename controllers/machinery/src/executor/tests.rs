@@ -219,6 +219,47 @@ async fn deletes_that_fail_are_not_waited_for() {
     assert_eq!(expected(&fixture), (0, 1, 0));
 }
 
+fn found(uid: u128, deletion: &Value) -> (u16, Value) {
+    (200, json!({"items": [{"metadata": {"uid": Uid(uid).to_string(), "resourceVersion": "80", "deletionTimestamp": deletion}}]}))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_whose_answer_was_lost_is_sent_again_and_recognised() {
+    let (now, none) = (json!("2026-01-01T00:00:00Z"), json!({"items": []}));
+    for (answers, done) in [
+        (vec![status(504, "Timeout"), (200, json!({}))], true),
+        (vec![status(504, "Timeout"), status(404, "NotFound")], true),
+        (vec![status(504, "Timeout"), status(409, "Conflict"), found(1, &now)], true),
+        (vec![status(504, "Timeout"), status(409, "Conflict"), (200, none)], true),
+        (vec![status(504, "Timeout"), status(409, "Conflict"), found(9, &Value::Null)], true),
+        (vec![status(504, "Timeout"), status(409, "Conflict"), found(1, &Value::Null)], false),
+    ] {
+        let fixture = fixture(answers);
+        let plan = Plan { stages: vec![stage(vec![delete(1)], Mode::AllAtOnce, OnError::GoOn, Expect::Deletions)] };
+        let outcomes = execute(&fixture, &plan).await.remove(0);
+        assert_eq!(outcomes[0].is_done(), done, "{outcomes:?}");
+        assert_eq!(expected(&fixture), (0, usize::from(done), 0), "what had its effect will be seen");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_that_nobody_knows_of_is_settled_by_a_live_read() {
+    for (answer, deletions) in [(found(1, &Value::Null), 0), (found(1, &json!("2026-01-01T00:00:00Z")), 1)] {
+        let fixture = fixture((0..4).map(|_| status(504, "Timeout")).chain([answer]));
+        let plan = Plan { stages: vec![stage(vec![delete(1)], Mode::AllAtOnce, OnError::GoOn, Expect::Deletions)] };
+        assert!(matches!(execute(&fixture, &plan).await[0][0], Outcome::Unknown(_)));
+        assert_eq!(expected(&fixture), (0, 1, 1));
+        let now = tokio::time::Instant::now();
+        assert_eq!(fixture.executor.settles_after(&subject().key, now), Some(Duration::from_secs(65)));
+        tokio::time::advance(Duration::from_secs(65)).await;
+        let subject = subject();
+        let errand = Errand { subject: &subject, announce: &|_, _| None, is_cached: &|_| false };
+        fixture.executor.settle_unknown(errand, &PODS).await;
+        assert_eq!(expected(&fixture), (0, deletions, 0));
+        assert_eq!(fixture.executor.settles_after(&subject.key, now), None);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_failure_stops_what_its_stage_says() {
     for (on_error, requests) in [(OnError::GoOn, 5), (OnError::SkipRest, 3), (OnError::StopSync, 1)] {
@@ -269,7 +310,11 @@ async fn nothing_is_written_without_the_lease() {
     let fixture = fixture([]);
     fixture.fence.close();
     let outcomes = execute(&fixture, &creates(3)).await.remove(0);
-    assert!(outcomes.iter().all(|outcome| *outcome == Outcome::NotSent), "{outcomes:?}");
+    assert!(
+        matches!(&outcomes[..], [Outcome::Failed(error), Outcome::NotSent, Outcome::NotSent] if error.reason == FENCED),
+        "{outcomes:?}"
+    );
+    assert_eq!(expected(&fixture), (0, 0, 0));
     assert_eq!(fixture.executor.update_status(&update()).await.unwrap_err().reason, FENCED);
     assert!(fixture.server.seen.lock().iter().all(|seen| seen.method == "GET"), "reading harms nobody");
 }

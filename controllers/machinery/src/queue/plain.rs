@@ -179,7 +179,7 @@ proptest! {
 
     // CTL-12. At most 90 failures: the common limit, tested above, is not part of the plain telling.
     #[test]
-    fn core_equals_the_plain_telling(steps in prop::collection::vec(step(), 1..300), workers in 1..=8_usize) {
+    fn ctl_12_core_equals_the_plain_telling(steps in prop::collection::vec(step(), 1..300), workers in 1..=8_usize) {
         let mut race = Race {
             sut: Core::new(()), plain: Plain::default(), start: Instant::now(), now: 0,
             at_work: Vec::new(), added: HashMap::new(), taken: HashMap::new(),

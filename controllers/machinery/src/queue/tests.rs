@@ -85,7 +85,7 @@ fn common_limit_holds_rate_limited_adds_only() {
 }
 
 #[test]
-fn early_attempts_do_not_raise_the_failure_count() {
+fn rs_07_early_attempts_do_not_raise_the_failure_count() {
     let (mut sut, start) = core();
     sut.add("a", Priority::Normal, start);
     let (mut now, mut attempts) = (start, 0);
@@ -134,7 +134,7 @@ fn early_failure_keeps_the_retry_that_an_earlier_timer_replaced() {
 }
 
 #[test]
-fn touched_key_passes_a_resync() {
+fn ctl_09_a_touched_key_passes_a_resync() {
     let mut sut = Core::<u32>::new(());
     let now = Instant::now();
     for key in 0..20_000 {

@@ -385,8 +385,8 @@ impl<D: Decode, T: Transport> Source<D, T> {
     pub(super) fn wait(&mut self, error: ApiError, after: After) -> State<T::Chunks> {
         let asked = error.retry_after.unwrap_or_default().min(LONGEST_RETRY_AFTER);
         // Knocking at a closed door costs nobody anything, and everything waits behind it.
-        let longest = if error.code == 0 { NO_ANSWER_BACKOFF.mul_f64(1.0 + self.random.f64()) } else { Duration::MAX };
-        let delay = self.backoff.delay(Instant::now()).min(longest).max(asked);
+        let longest = if error.code == 0 { NO_ANSWER_BACKOFF } else { Duration::MAX };
+        let delay = self.backoff.delay_at_most(longest, Instant::now()).max(asked);
         self.report.failed(error, delay);
         State::Wait(delay, after)
     }

@@ -149,7 +149,7 @@ fn another_uid_is_a_delete_and_an_add() {
 }
 
 #[test]
-fn versions_never_go_back() {
+fn ctl_18_versions_never_go_back() {
     let (store, mut writer, log) = logged();
     list(&mut writer, [thing("a", "x", 1, 5, ControllerRef::None)], 5);
     log.take();

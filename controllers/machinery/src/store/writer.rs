@@ -16,17 +16,20 @@ pub struct StoreWriter<O> {
     /// list does, since the source has made sure that it wants a list this old, and then the newer versions are of a history
     /// that the server has lost.
     older: Vec<Arc<O>>,
+    /// A list is under way: until it is complete, deletes that happened before it may still be missing.
+    listing: bool,
 }
 
 // === impl StoreWriter ===
 
 impl<O: Object> StoreWriter<O> {
     pub(super) fn new(shared: Arc<Shared<O>>) -> Self {
-        Self { shared, older: Vec::new() }
+        Self { shared, older: Vec::new(), listing: false }
     }
 
     fn restarted(&mut self) {
         self.older.clear();
+        self.listing = true;
         self.shared.index.write().clear_listed();
     }
 
@@ -38,6 +41,7 @@ impl<O: Object> StoreWriter<O> {
     }
 
     fn synced(&mut self, version: ResourceVersion) {
+        self.listing = false;
         let before = *self.shared.reached.borrow();
         let older = std::mem::take(&mut self.older);
         let rewound = version.is_known() && (version < before.version || !older.is_empty());
@@ -62,7 +66,9 @@ impl<O: Object> StoreWriter<O> {
 
     fn deleted(&mut self, last: &Arc<O>) {
         self.shared.take(last);
-        self.shared.announce(last.resource_version());
+        if !self.listing {
+            self.shared.announce(last.resource_version());
+        }
     }
 }
 

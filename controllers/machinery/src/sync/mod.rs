@@ -16,7 +16,6 @@ use tokio::task::JoinSet;
 use tracing::{Instrument, debug, error, info_span, warn};
 
 use crate::clock::Clock;
-use crate::executor::create::SERVER_REQUEST_TIMEOUT;
 use crate::executor::{Errand, Executor};
 use crate::guard::Guard;
 use crate::queue::WorkQueue;
@@ -87,7 +86,9 @@ impl<R: Reconciler> Controller<R> {
         let all = async {
             while let Some(ended) = running.join_next().await {
                 if let Err(error) = ended {
+                    // A fault outside the syncs, which catch their own. Whoever waits for us ends the process.
                     error!(%error, "A worker ended early");
+                    return;
                 }
             }
         };
@@ -142,6 +143,10 @@ impl<R: Reconciler> Controller<R> {
                 self.queue.add_rate_limited(key.clone());
             }
         }
+        // Behind the other timers, of which the earliest wins, and after each sync anew.
+        if let Some(delay) = self.executor.settles_after(key, self.clock.now()) {
+            self.queue.add_after(key.clone(), delay);
+        }
     }
 
     async fn sync(&self, key: &ObjectKey) -> Synced {
@@ -158,7 +163,6 @@ impl<R: Reconciler> Controller<R> {
         let is_cached = |child: &str| reconciler.is_cached(&subject, child);
         let errand = Errand { subject: &subject, announce: &announce, is_cached: &is_cached };
         self.executor.settle_unknown(errand, reconciler.children()).await;
-        let mut unknown = false;
         for _ in 0..MAX_ROUNDS {
             match reconciler.decide(&view, self.clock.wall()) {
                 Decision::Look(lookup) => reconciler.look(&mut view, lookup),
@@ -166,16 +170,9 @@ impl<R: Reconciler> Controller<R> {
                 Decision::Act(plan) => {
                     let outcomes = self.executor.execute(errand, &plan).await;
                     self.remember(&subject, &plan, &outcomes);
-                    unknown |= outcomes.0.iter().flatten().any(|outcome| matches!(outcome, Outcome::Unknown(_)));
                     reconciler.absorb(&mut view, &plan, &outcomes);
                 }
-                Decision::Conclude => {
-                    if unknown {
-                        // Nothing else may ever say that a child was not made.
-                        self.queue.add_after(key.clone(), SERVER_REQUEST_TIMEOUT);
-                    }
-                    return self.finish(&subject, reconciler.conclude(&view, self.clock.wall())).await;
-                }
+                Decision::Conclude => return self.finish(&subject, reconciler.conclude(&view, self.clock.wall())).await,
             }
         }
         Synced::Failed(SyncError(format!("no decision after {MAX_ROUNDS} rounds")))

@@ -38,6 +38,7 @@ struct Scripted {
 struct Fixture {
     scripted: Scripted,
     queue: WorkQueue<ObjectKey>,
+    expectations: Arc<Expectations>,
     stopping: CancellationToken,
     running: tokio::task::JoinHandle<()>,
 }
@@ -116,7 +117,7 @@ impl Fixture {
         let (recorder, _) = events::recorder("test", client.clone(), Clock::system(), &registry).unwrap();
         let stopping = CancellationToken::new();
         let expectations = Arc::new(Expectations::default());
-        let executor = Executor::new(client, recorder, expectations, Clock::system(), 1, Fence::open(), stopping.clone());
+        let executor = Executor::new(client, recorder, Arc::clone(&expectations), Clock::system(), 1, Fence::open(), stopping.clone());
         let scripted = Scripted::default();
         scripted.scripts.lock().extend(scripts.iter().map(|(name, script)| ((*name).to_owned(), *script)));
         let queue = WorkQueue::new("test", Clock::system(), &registry).unwrap();
@@ -125,7 +126,7 @@ impl Fixture {
         for (name, _) in scripts {
             queue.add(ObjectKey::new("ns", *name));
         }
-        Self { scripted, queue, stopping, running }
+        Self { scripted, queue, expectations, stopping, running }
     }
 
     /// How often an object has been synced after so much time.
@@ -171,6 +172,25 @@ async fn a_decision_without_end_is_an_error() {
 async fn an_object_that_is_gone_is_done() {
     let fixture = Fixture::start(&[("a", Script::Gone)]);
     assert_eq!(fixture.syncs_after("a", Duration::from_secs(3600)).await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_without_an_answer_brings_its_key_back_whatever_the_syncs_between_came_to() {
+    for script in [Script::Succeed, Script::Fail, Script::Requeue] {
+        let fixture = Fixture::start(&[("other", Script::Succeed)]);
+        let (key, now) = (ObjectKey::new("ns", "a"), tokio::time::Instant::now());
+        fixture.expectations.expect_creations(&key, Uid(1), 1, now);
+        fixture.expectations.creation_unknown(&key, Uid(1), &Arc::from("a-1"), now);
+        fixture.scripted.scripts.lock().insert("a".to_owned(), script);
+        fixture.queue.add(key);
+        let before = fixture.syncs_after("a", Duration::from_millis(3)).await;
+        fixture.scripted.scripts.lock().insert("a".to_owned(), Script::Succeed);
+        let at_64 = fixture.syncs_after("a", Duration::from_secs(64)).await;
+        assert!(before >= 1 && at_64 >= before, "{script:?}");
+        // The service of these tests answers nothing readable, so the question stays open and is asked again.
+        assert_eq!(fixture.syncs_after("a", Duration::from_secs(2)).await, at_64 + 1, "{script:?}");
+        assert_eq!(fixture.syncs_after("a", Duration::from_secs(10)).await, at_64 + 2, "{script:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -21,7 +21,7 @@ async fn broken_connection_goes_on_at_the_same_version() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unavailable_server_is_waited_for_without_relisting() {
+async fn ctl_25_an_unavailable_server_is_waited_for_without_relisting() {
     let mut answers = vec![synced(5, vec![pause(20)])];
     answers.extend([503, 500, 429, 502, 503, 500, 401, 403, 503].map(|code| refused(code, "Trouble")));
     let history = run(answers).await;
