@@ -41,7 +41,7 @@ pub struct Guarded {
 pub struct Behind {
     /// The resource whose store is behind.
     pub resource: &'static Resource,
-    /// The version it has to reach.
+    /// The version it has to reach; zero if it has to list anew, since the server's data was set back.
     pub version: ResourceVersion,
 }
 
@@ -65,6 +65,11 @@ struct State {
     since: BTreeMap<usize, Instant>,
     /// How far each store had come when it was last looked at.
     seen: Vec<Reached>,
+    /// What each store has to have listed before any key may go on: after a rewind of one, the others are of another past until they have
+    /// listed anew.
+    due: Vec<u64>,
+    /// Keys that wait for that.
+    rewinding: BTreeSet<ObjectKey>,
 }
 
 #[derive(Debug)]
@@ -90,7 +95,8 @@ impl Guard {
         }
         registry.register(Box::new(skips.clone()))?;
         let seen = stores.iter().map(|store| *store.reached.borrow()).collect();
-        let state = Mutex::new(State { seen, ..State::default() });
+        let due = vec![0; stores.len()];
+        let state = Mutex::new(State { seen, due, ..State::default() });
         Ok(Self(Arc::new(Shared { queue, stores, state, skips, parked: Notify::new() })))
     }
 
@@ -126,6 +132,10 @@ impl Guard {
     /// What a key still has to wait for; once that is nothing, its record is dropped.
     pub fn behind(&self, key: &ObjectKey) -> Option<Behind> {
         let mut state = self.0.state.lock();
+        self.0.look(&mut state);
+        if let Some(store) = self.0.first_rewinding(&state) {
+            return Some(Behind { resource: self.0.stores.get(store)?.resource, version: ResourceVersion::default() });
+        }
         let behind = self.0.first_behind(state.written.get(key)?);
         if behind.is_none() {
             state.written.remove(key);
@@ -140,16 +150,26 @@ impl Guard {
         let caught_up = {
             // Held while the key is put aside: were it handed back before that, it would be put aside for good.
             let mut state = self.0.state.lock();
+            self.0.look(&mut state);
+            let rewinding = self.0.first_rewinding(&state);
             let behind = state.written.get(&key).and_then(|written| self.0.first_behind(written));
-            if let Some((store, version)) = behind {
-                state.waiting.entry(store).or_default().insert((version, key.clone()));
-                state.since.entry(store).or_insert(now);
-                if let Some(guarded) = self.0.stores.get(store) {
-                    self.0.skips.with_label_values(&[guarded.resource.group, guarded.resource.plural]).inc();
+            let store = match (rewinding, behind) {
+                (Some(store), _) => {
+                    state.rewinding.insert(key.clone());
+                    Some(store)
                 }
+                (None, Some((store, version))) => {
+                    state.waiting.entry(store).or_default().insert((version, key.clone()));
+                    state.since.entry(store).or_insert(now);
+                    Some(store)
+                }
+                (None, None) => None,
+            };
+            if let Some(guarded) = store.and_then(|store| self.0.stores.get(store)) {
+                self.0.skips.with_label_values(&[guarded.resource.group, guarded.resource.plural]).inc();
             }
             taken.park();
-            behind.is_none()
+            store.is_none()
         };
         if caught_up {
             self.0.queue.unpark(&key);
@@ -163,13 +183,15 @@ impl Guard {
         let work = async {
             loop {
                 self.0.news(&mut reached).await;
-                for (store, reached) in reached.iter_mut().enumerate() {
-                    let now = *reached.borrow_and_update();
-                    for key in self.0.caught_up(store, now) {
-                        self.0.queue.unpark(&key);
-                    }
-                    self.0.relist_if_stuck(store);
+                let keys = {
+                    let mut state = self.0.state.lock();
+                    self.0.look(&mut state);
+                    self.0.caught_up(&mut state)
+                };
+                for key in keys {
+                    self.0.queue.unpark(&key);
                 }
+                self.0.relist_where_stuck();
             }
         };
         let _: Option<std::convert::Infallible> = stop.run_until_cancelled(work).await;
@@ -188,12 +210,54 @@ impl Shared {
         written.versions.iter().find(is_behind).copied()
     }
 
+    /// The first store that has not listed since another one was set back.
+    fn first_rewinding(&self, state: &State) -> Option<usize> {
+        state.seen.iter().zip(&state.due).position(|(seen, due)| seen.rewinding || seen.lists < *due)
+    }
+
+    /// Takes note of how far the stores have come. A rewind voids what was written, and makes every other store list anew.
+    fn look(&self, state: &mut State) {
+        for (store, guarded) in self.stores.iter().enumerate() {
+            let now = *guarded.reached.borrow();
+            let Some(before) = state.seen.get_mut(store).map(|seen| std::mem::replace(seen, now)) else { continue };
+            if before != now
+                && let Some(since) = state.since.get_mut(&store)
+            {
+                // Late is not stuck: a store that moves is on its way to what the keys wait for.
+                *since = Instant::now();
+            }
+            if before.rewinds != now.rewinds {
+                for written in state.written.values_mut() {
+                    written.versions.clear();
+                }
+                // One that lists because another one was set back finds itself set back, too: that is the same story.
+                if state.due.get(store).is_none_or(|due| *due <= before.lists) {
+                    self.relist_others(state, store);
+                }
+            }
+        }
+    }
+
+    fn relist_others(&self, state: &mut State, rewound: usize) {
+        warn!("The server's data was set back; no sync begins until every cache has listed anew");
+        for (store, (guarded, due)) in self.stores.iter().zip(&mut state.due).enumerate() {
+            if store != rewound {
+                *due = guarded.reached.borrow().lists + 1;
+                guarded.source.relist();
+            }
+        }
+    }
+
     /// Waits until a store has moved, or a wait has become too long; while no key waits, for the first one.
     async fn news(&self, reached: &mut [watch::Receiver<Reached>]) {
         let first_late = loop {
-            let since = self.state.lock().since.values().min().copied();
+            let (since, rewinding) = {
+                let state = self.state.lock();
+                (state.since.values().min().copied(), !state.rewinding.is_empty())
+            };
             match since {
                 Some(since) => break since + RELIST_AFTER,
+                None if rewinding => break Instant::now() + RELIST_AFTER,
                 None => self.parked.notified().await,
             }
         };
@@ -204,46 +268,49 @@ impl Shared {
             () = self.parked.notified() => {}
             () = tokio::time::sleep_until(first_late) => {}
         }
+        for store in reached {
+            store.mark_unchanged();
+        }
     }
 
-    fn caught_up(&self, store: usize, reached: Reached) -> Vec<ObjectKey> {
-        let mut state = self.state.lock();
-        let seen = state.seen.get_mut(store).map_or(reached, |seen| std::mem::replace(seen, reached));
-        let rewound = seen.rewinds != reached.rewinds;
-        if seen != reached
-            && let Some(since) = state.since.get_mut(&store)
-        {
-            // Late is not stuck: a store that moves is on its way to what the keys wait for.
-            *since = Instant::now();
+    /// The keys that need not wait any longer.
+    fn caught_up(&self, state: &mut State) -> Vec<ObjectKey> {
+        if self.first_rewinding(state).is_some() {
+            return Vec::new();
         }
-        if rewound {
-            // The server's data was set back: what was written since does not exist any more, and is not waited for.
-            for written in state.written.values_mut() {
-                written.versions.retain(|(of, _)| *of != store);
+        let mut keys: Vec<ObjectKey> = std::mem::take(&mut state.rewinding).into_iter().collect();
+        let State { waiting, since, written, seen, .. } = state;
+        waiting.retain(|store, waits| {
+            let reached = seen.get(*store).map_or(ResourceVersion::default(), |seen| seen.version);
+            // Without a record there is nothing to wait for: it was voided by a rewind.
+            let is_over = |(version, key): &(ResourceVersion, ObjectKey)| {
+                *version <= reached || written.get(key).is_none_or(|written| !written.versions.iter().any(|(of, _)| of == store))
+            };
+            let over: Vec<_> = waits.iter().take_while(|wait| is_over(wait)).cloned().collect();
+            for wait in over {
+                waits.remove(&wait);
+                keys.push(wait.1);
             }
-        }
-        let mut keys = Vec::new();
-        let Some(waiting) = state.waiting.get_mut(&store) else { return keys };
-        while let Some(first) = waiting.first()
-            && (rewound || first.0 <= reached.version)
-        {
-            keys.extend(waiting.pop_first().map(|(_, key)| key));
-        }
-        if waiting.is_empty() {
-            state.waiting.remove(&store);
-            state.since.remove(&store);
-        }
+            if waits.is_empty() {
+                since.remove(store);
+            }
+            !waits.is_empty()
+        });
         keys
     }
 
-    fn relist_if_stuck(&self, store: usize) {
+    fn relist_where_stuck(&self) {
         let now = Instant::now();
         let mut state = self.state.lock();
-        let Some(since) = state.since.get_mut(&store).filter(|since| **since + RELIST_AFTER <= now) else { return };
-        *since = now;
-        if let Some(guarded) = self.stores.get(store) {
-            warn!(resource = guarded.resource.plural, "A cache does not show our own writes; listing anew");
-            guarded.source.relist();
+        for (store, since) in &mut state.since {
+            if *since + RELIST_AFTER > now {
+                continue;
+            }
+            *since = now;
+            if let Some(guarded) = self.stores.get(*store) {
+                warn!(resource = guarded.resource.plural, "A cache does not show our own writes; listing anew");
+                guarded.source.relist();
+            }
         }
     }
 }
@@ -264,6 +331,7 @@ impl State {
             }
             !waiting.is_empty()
         });
+        self.rewinding.remove(key);
         true
     }
 }
@@ -286,7 +354,7 @@ mod tests {
     }
 
     fn at(version: u64, rewinds: u64) -> Reached {
-        Reached { version: ResourceVersion(version), synced: true, rewinds }
+        Reached { version: ResourceVersion(version), synced: true, lists: 1, rewinding: false, rewinds }
     }
 
     fn fixture() -> Fixture {
@@ -390,15 +458,31 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_set_back_is_not_waited_for() {
+    async fn a_server_set_back_is_waited_for_until_every_store_has_listed_anew() {
         let fixture = fixture();
-        let Fixture { guard, queue, pods, .. } = &fixture;
+        let Fixture { guard, queue, pods, sets, relists } = &fixture;
         guard.wrote(&key(), Uid(1), &PODS, ResourceVersion(15));
         queue.add(key());
         guard.park(next(queue).await.unwrap(), Instant::now());
-        pods.send_replace(at(3, 1));
-        assert!(next(queue).await.is_some());
-        assert_eq!(guard.behind(&key()), None);
+        // The pods are of the past; the sets may still be of the future that was lost.
+        pods.send_replace(Reached { lists: 2, ..at(3, 1) });
+        relists.notified().await;
+        assert!(next(queue).await.is_none());
+        assert_eq!(guard.behind(&key()), Some(Behind { resource: &REPLICASETS, version: ResourceVersion(0) }));
+        let other = ObjectKey::new("ns", "b");
+        queue.add(other.clone());
+        let taken = next(queue).await.unwrap();
+        assert!(guard.behind(&other).is_some(), "whatever was written for it");
+        guard.park(taken, Instant::now());
+        // The sets are taken in: not before all of them are.
+        sets.send_replace(Reached { rewinding: true, ..at(10, 1) });
+        assert!(next(queue).await.is_none());
+        sets.send_replace(Reached { lists: 2, ..at(4, 1) });
+        for _ in 0..2 {
+            next(queue).await.unwrap().done();
+        }
+        assert_eq!((guard.behind(&key()), guard.behind(&other)), (None, None));
+        assert!(tokio::time::timeout(Duration::from_secs(60), relists.notified()).await.is_err(), "one story, one list");
     }
 
     #[tokio::test(start_paused = true)]

@@ -15,6 +15,7 @@ use kube::client::{Body, ClientBuilder, ConfigExt};
 use tower::util::option_layer;
 use tower::{BoxError, Service, ServiceExt};
 
+use super::gather::Gathered;
 use crate::error::Error;
 
 /// Which HTTP is spoken.
@@ -53,6 +54,7 @@ pub(super) fn client(config: &kube::Config, wiring: Wiring) -> Result<kube::Clie
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
+    let tcp = tcp.map_response(Gathered::new);
     if config.cluster_url.scheme() == Some(&Scheme::HTTP) {
         return over(config, InTime { connector: tcp, limit: wiring.connect_timeout }, wiring);
     }

@@ -7,6 +7,7 @@
 mod answer;
 mod connect;
 mod deadline;
+mod gather;
 mod limiter;
 mod metrics;
 mod request;

@@ -43,8 +43,9 @@ struct AnswerObject {
 
 #[derive(Deserialize)]
 struct AnswerList {
+    /// The API server writes an empty list of metadata as null.
     #[serde(default)]
-    items: Vec<AnswerObject>,
+    items: Option<Vec<AnswerObject>>,
 }
 
 #[derive(Serialize)]
@@ -141,7 +142,7 @@ pub(super) fn metadata(body: &[u8]) -> AnswerMeta {
 
 /// The only item of a list, if it has one.
 pub(super) fn only_item(body: &[u8]) -> Result<Option<AnswerMeta>, serde_json::Error> {
-    Ok(serde_json::from_slice::<AnswerList>(body)?.items.into_iter().next().map(|item| item.metadata))
+    Ok(serde_json::from_slice::<AnswerList>(body)?.items.unwrap_or_default().into_iter().next().map(|item| item.metadata))
 }
 
 fn path_of(target: &ObjectRef) -> String {
@@ -225,6 +226,8 @@ mod tests {
         assert_eq!((meta.name.as_str(), meta.version()), ("a", ResourceVersion(9)));
         assert!(meta.is_controlled_by(Uid(1)) && !meta.is_controlled_by(Uid(2)));
         assert_eq!(metadata(br#"{"kind":"Status","metadata":{}}"#).version(), ResourceVersion(0));
-        assert!(only_item(br#"{"items":[]}"#).unwrap().is_none());
+        for empty in [&br#"{"items":[]}"#[..], br#"{"items":null}"#, b"{}"] {
+            assert!(only_item(empty).unwrap().is_none());
+        }
     }
 }

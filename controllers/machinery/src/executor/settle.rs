@@ -19,16 +19,19 @@ const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
 impl Executor {
     /// Looks, live, for children whose create or delete had no answer. The first read that fails ends it: the rest would fail likewise,
-    /// each after its deadline.
-    pub async fn settle_unknown(&self, errand: Errand<'_>, resource: &'static Resource) {
+    /// each after its deadline. Whether anything was found out, so that a view made before is out of date.
+    pub async fn settle_unknown(&self, errand: Errand<'_>, resource: &'static Resource) -> bool {
         let ObjectRef { key, uid, .. } = errand.subject;
-        let Some(pending) = self.expectations.pending(key, *uid) else { return };
+        let Some(pending) = self.expectations.pending(key, *uid) else { return false };
+        let mut settled = false;
         for unknown in pending.unknown.iter().filter(|unknown| unknown.since + SERVER_REQUEST_TIMEOUT <= self.clock.now()) {
             if let Err(error) = self.settle(errand, resource, unknown).await {
                 tracing::warn!(child = &*unknown.name, %error, "Cannot find out what became of a write");
-                return;
+                break;
             }
+            settled = true;
         }
+        settled
     }
 
     /// When a key whose writes are open is to be looked at again; nothing else may ever bring it back.

@@ -30,14 +30,14 @@ impl Backoff {
         self.delay_at_most(LONGEST, now)
     }
 
-    /// As [`Self::delay`], from a base of at most `longest`.
+    /// As [`Self::delay`], from a base of at most `longest`; the next one is not from more than twice that.
     pub fn delay_at_most(&mut self, longest: Duration, now: Instant) -> Duration {
         // Measured from the end of the wait: a wait of 40 s is no health.
         if self.last.is_some_and(|last| now.saturating_duration_since(last) > HEALTHY) {
             self.next = SHORTEST;
         }
         let base = self.next.min(longest);
-        self.next = (self.next * 2).min(LONGEST);
+        self.next = (base * 2).min(LONGEST);
         let wait = base + base.mul_f64(self.random.f64());
         self.last = Some(now + wait);
         wait

@@ -4,6 +4,8 @@ use model::plan::ApiError;
 use model::{Decode, ResourceVersion};
 use tracing::warn;
 
+use tokio::time::Instant;
+
 use super::failure::{BEHIND, SecondLook, Stop, is_behind, is_gone, is_no_streaming_list, unreadable};
 use super::reflector::{After, Source, State, Way};
 use super::sink::{Sink, SourceEvent};
@@ -121,6 +123,7 @@ impl<D: Decode, T: Transport> Source<D, T> {
 
     pub(super) fn list_done<S: Sink<D::Object>>(&mut self, version: ResourceVersion, sink: &mut S) {
         self.version = version;
+        self.listed = Some(Instant::now());
         self.wanted = Freshness::NotOlderThan(version);
         self.looks = 0;
         self.stuck = 0;

@@ -21,7 +21,7 @@ use tracing::{error, warn};
 
 use super::SourceConfig;
 use super::backoff::Backoff;
-use super::failure::{SecondLook, Stop, is_behind, is_gone};
+use super::failure::{SecondLook, Stop, UNREADABLE, is_behind, is_gone};
 use super::frames::{FRAME_LIMIT, Frames};
 use super::metrics::{Counters, SourceMetrics};
 use super::sink::{Sink, SourceEvent};
@@ -46,6 +46,8 @@ pub struct Source<D, T> {
     undecodable: Undecodable,
     /// The last version seen.
     pub(super) version: ResourceVersion,
+    /// When a list was last complete.
+    pub(super) listed: Option<Instant>,
     /// How fresh the next list must be.
     pub(super) wanted: Freshness,
     /// How the next list is read.
@@ -111,6 +113,8 @@ const LIST_SILENCE: Duration = Duration::from_secs(60);
 const SHORT_WATCH: Duration = Duration::from_secs(1);
 /// After so many failures without progress the storage itself is asked.
 const STUCK: u32 = 5;
+/// After a list, the next one is not begun for so long without a back-off.
+const RELIST_FREELY: Duration = Duration::from_secs(10);
 /// A server that does not answer at all is tried again after this, or up to twice this: upstream's 30 s, jittered to 60, are for one that
 /// answers and must be spared.
 const NO_ANSWER_BACKOFF: Duration = Duration::from_secs(4);
@@ -135,6 +139,7 @@ impl<D: Decode, T: Transport> Source<D, T> {
             random,
             undecodable: Undecodable::default(),
             version: ResourceVersion::default(),
+            listed: None,
             wanted: Freshness::Consistent,
             way: Way::Stream { broken: 0 },
             stuck: 0,
@@ -337,6 +342,11 @@ impl<D: Decode, T: Transport> Source<D, T> {
 
     /// The server said in a watch that it cannot go on, or what it said cannot be read. At the same version that may be so for ever.
     fn watch_broke(&mut self, error: ApiError) -> State<T::Chunks> {
+        // A server that was started anew remembers nothing older: whoever comes back to it lists, and need not wait for that.
+        if is_gone(&error) && self.listed.is_none_or(|listed| listed.elapsed() >= RELIST_FREELY) {
+            self.report.failed(error, Duration::ZERO);
+            return State::List;
+        }
         let list = is_gone(&error) || (error.code != 429 && self.is_stuck());
         self.wait(error, if list { After::List } else { After::Watch })
     }
@@ -385,7 +395,7 @@ impl<D: Decode, T: Transport> Source<D, T> {
     pub(super) fn wait(&mut self, error: ApiError, after: After) -> State<T::Chunks> {
         let asked = error.retry_after.unwrap_or_default().min(LONGEST_RETRY_AFTER);
         // Knocking at a closed door costs nobody anything, and everything waits behind it.
-        let longest = if error.code == 0 { NO_ANSWER_BACKOFF } else { Duration::MAX };
+        let longest = if error.code == 0 && error.reason != UNREADABLE { NO_ANSWER_BACKOFF } else { Duration::MAX };
         let delay = self.backoff.delay_at_most(longest, Instant::now()).max(asked);
         self.report.failed(error, delay);
         State::Wait(delay, after)

@@ -45,6 +45,10 @@ pub struct Reached {
     pub version: ResourceVersion,
     /// A list has been complete at least once.
     pub synced: bool,
+    /// How many lists have been complete.
+    pub lists: u64,
+    /// Such an older list is being taken in: what the store shows is of two pasts at once.
+    pub rewinding: bool,
     /// How often a complete list was older than what was there already: the server's data was restored from a backup, and what was
     /// remembered about versions is void.
     pub rewinds: u64,

@@ -119,7 +119,7 @@ fn relist_hands_out_what_the_watch_missed() {
     writer.apply(SourceEvent::Synced(ResourceVersion(9)));
     assert_eq!(log.take(), ["changed/3@3->changed/3@7", "+new/4@8", "-old/1@1 unseen"]);
     assert_eq!(names(&store.controlled_by(Uid(9))), ["kept", "changed"]);
-    assert_eq!(store.reached(), Reached { version: ResourceVersion(9), synced: true, rewinds: 0 });
+    assert_eq!(store.reached(), Reached { version: ResourceVersion(9), synced: true, lists: 2, rewinding: false, rewinds: 0 });
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn complete_older_list_rewinds() {
     assert_eq!(log.take(), Vec::<String>::new(), "not before the list is complete");
     writer.apply(SourceEvent::Synced(ResourceVersion(30)));
     assert_eq!(log.take(), ["x/1@50->x/1@20", "-y/2@40 unseen"]);
-    assert_eq!(store.reached(), Reached { version: ResourceVersion(30), synced: true, rewinds: 1 });
+    assert_eq!(store.reached(), Reached { version: ResourceVersion(30), synced: true, lists: 2, rewinding: false, rewinds: 1 });
 }
 
 #[tokio::test]

@@ -47,6 +47,11 @@ impl<O: Object> StoreWriter<O> {
         let rewound = version.is_known() && (version < before.version || !older.is_empty());
         if rewound {
             tracing::warn!(version = version.0, reached = before.version.0, "a complete list is older than the store: following it");
+            // Before the handlers hear of anything: a key that they wake must not be synced from stores of two different pasts.
+            self.shared.reached.send_modify(|reached| {
+                reached.rewinds += 1;
+                reached.rewinding = true;
+            });
             for object in &older {
                 self.shared.put(object, false, Put::Forced);
             }
@@ -54,7 +59,7 @@ impl<O: Object> StoreWriter<O> {
         self.shared.sweep();
         self.shared.reached.send_if_modified(|reached| {
             let version = if version.is_known() { version } else { reached.version };
-            let after = Reached { version, synced: true, rewinds: reached.rewinds + u64::from(rewound) };
+            let after = Reached { version, synced: true, lists: reached.lists + 1, rewinding: false, rewinds: reached.rewinds };
             std::mem::replace(reached, after) != after
         });
     }

@@ -162,7 +162,10 @@ impl<R: Reconciler> Controller<R> {
         let announce = |step: &Step, outcome: &Outcome| reconciler.event(step, outcome);
         let is_cached = |child: &str| reconciler.is_cached(&subject, child);
         let errand = Errand { subject: &subject, announce: &announce, is_cached: &is_cached };
-        self.executor.settle_unknown(errand, reconciler.children()).await;
+        if self.executor.settle_unknown(errand, reconciler.children()).await {
+            let Some(newer) = reconciler.view(key) else { return Synced::Done { requeue_after: None } };
+            view = newer;
+        }
         for _ in 0..MAX_ROUNDS {
             match reconciler.decide(&view, self.clock.wall()) {
                 Decision::Look(lookup) => reconciler.look(&mut view, lookup),
