@@ -10,7 +10,8 @@ use crate::gates::FeatureGates;
 
 /// Runs Kubernetes' workload controllers in place of kube-controller-manager's.
 #[derive(Parser, Clone, Debug)]
-#[command(name = "workloads-controller-manager", version, max_term_width = 120)]
+// As with upstream's flags, the last of several wins.
+#[command(name = "workloads-controller-manager", version, max_term_width = 120, args_override_self = true)]
 pub(crate) struct Options {
     /// Kubeconfig with the API server's address and credentials. Default: the pod's service account.
     #[arg(long, value_name = "FILE")]
@@ -289,6 +290,14 @@ mod tests {
             let error = Options::try_parse_from(all).map_err(|error| error.to_string()).and_then(|options| options.validate()).unwrap_err();
             assert!(error.contains(names), "{error} should contain {names}");
         }
+    }
+
+    #[test]
+    fn flags_may_be_repeated_as_upstreams() {
+        let options =
+            parse(&["--kube-api-burst=5", "--kube-api-burst=7", "--controllers=bootstrapsigner", "--controllers=replicaset"]).unwrap();
+        assert_eq!(options.kube_api_burst, 7);
+        assert_eq!(options.controllers, ["bootstrapsigner", "replicaset"]);
     }
 
     #[test]

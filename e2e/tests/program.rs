@@ -81,7 +81,7 @@ mod flags {
         }
         let output = Command::new(process::binary()?).args(["--port=0", "--leader-elect=true"]).output()?;
         let text = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() || text.contains("--leader-elect"), "{text}");
+        assert!(output.status.code() == Some(2) && text.contains("--leader-elect=false"), "{text}");
         Ok(())
     }
 
@@ -89,6 +89,11 @@ mod flags {
         let (output, text) = started_with(&["--kubeconfig=/no/such/file"])?;
         assert_eq!(output.status.code(), Some(1), "{text}");
         assert!(text.contains("--kubeconfig") && text.contains("/no/such/file"), "{text}");
+        let taken = std::net::TcpListener::bind("127.0.0.1:0")?;
+        let port = taken.local_addr()?.port();
+        let (output, text) = started_with(&["--master=http://127.0.0.1:1", &format!("--port={port}")])?;
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains("--port") && text.contains(&port.to_string()), "{text}");
         Ok(())
     }
 }

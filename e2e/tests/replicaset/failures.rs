@@ -52,7 +52,7 @@ pub(crate) async fn a_quota_sets_replica_failure_until_it_is_raised(cluster: Sha
     assert_eq!((&condition["status"], &condition["reason"]), (&json!("True"), &json!("FailedCreate")));
     let message = condition["message"].as_str().unwrap();
     let exceeded = "is forbidden: exceeded quota: few, requested: pods=1, used: pods=1, limited: pods=1";
-    assert!(message.starts_with("pods \"web-") && message.ends_with(exceeded), "{message}");
+    assert_eq!(message, format!("pods \"web-\" {exceeded}"), "the name that was not given does not count");
     assert!(condition["lastTransitionTime"].is_string());
 
     let failed = event(&space, "FailedCreate").await?;

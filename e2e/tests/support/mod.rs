@@ -14,6 +14,7 @@ use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use kube_runtime::wait::await_condition;
 use serde_json::{Value, json};
 
 /// How long anything may take on a busy machine of two cores.
@@ -139,11 +140,9 @@ impl Space {
 
     /// Waits until an object is gone.
     pub async fn set_gone(&self, set: &str) -> Result<()> {
-        wait::until(&format!("{set} to be gone"), PATIENCE, async || {
-            ensure!(self.sets().get_opt(set).await?.is_none(), "it is there");
-            Ok(())
-        })
-        .await
+        let gone = await_condition(self.sets(), set, |set: Option<&ReplicaSet>| set.is_none());
+        tokio::time::timeout(PATIENCE, gone).await.with_context(|| format!("{set} is still there"))??;
+        Ok(())
     }
 
     /// How many requests of ours `which` accepts, in this namespace.
