@@ -189,7 +189,7 @@ impl Guard {
                 let keys = {
                     let mut state = self.0.state.lock();
                     self.0.look(&mut state);
-                    self.0.caught_up(&mut state)
+                    state.caught_up()
                 };
                 for key in keys {
                     self.0.queue.unpark(&key);
@@ -271,32 +271,6 @@ impl Shared {
         }
     }
 
-    /// The keys that need not wait any longer.
-    fn caught_up(&self, state: &mut State) -> Vec<ObjectKey> {
-        if state.first_rewinding().is_some() {
-            return Vec::new();
-        }
-        let mut keys: Vec<ObjectKey> = std::mem::take(&mut state.rewinding).into_iter().collect();
-        let State { waiting, since, written, seen, .. } = state;
-        waiting.retain(|store, waits| {
-            let reached = seen.get(*store).map_or(ResourceVersion::default(), |seen| seen.version);
-            // Without a record there is nothing to wait for: it was voided by a rewind.
-            let is_over = |(version, key): &(ResourceVersion, ObjectKey)| {
-                *version <= reached || written.get(key).is_none_or(|written| !written.versions.iter().any(|(of, _)| of == store))
-            };
-            let over: Vec<_> = waits.iter().take_while(|wait| is_over(wait)).cloned().collect();
-            for wait in over {
-                waits.remove(&wait);
-                keys.push(wait.1);
-            }
-            if waits.is_empty() {
-                since.remove(store);
-            }
-            !waits.is_empty()
-        });
-        keys
-    }
-
     fn relist_where_stuck(&self) {
         let now = Instant::now();
         let mut state = self.state.lock();
@@ -316,6 +290,32 @@ impl Shared {
 // === impl State ===
 
 impl State {
+    /// The keys that need not wait any longer.
+    fn caught_up(&mut self) -> Vec<ObjectKey> {
+        if self.first_rewinding().is_some() {
+            return Vec::new();
+        }
+        let mut keys: Vec<ObjectKey> = std::mem::take(&mut self.rewinding).into_iter().collect();
+        let Self { waiting, since, written, seen, .. } = self;
+        waiting.retain(|store, waits| {
+            let reached = seen.get(*store).map_or(ResourceVersion::default(), |seen| seen.version);
+            // Without a record there is nothing to wait for: it was voided by a rewind.
+            let is_over = |(version, key): &(ResourceVersion, ObjectKey)| {
+                *version <= reached || written.get(key).is_none_or(|written| !written.versions.iter().any(|(of, _)| of == store))
+            };
+            let over: Vec<_> = waits.iter().take_while(|wait| is_over(wait)).cloned().collect();
+            for wait in over {
+                waits.remove(&wait);
+                keys.push(wait.1);
+            }
+            if waits.is_empty() {
+                since.remove(store);
+            }
+            !waits.is_empty()
+        });
+        keys
+    }
+
     /// The first store that has not listed since another one was set back.
     fn first_rewinding(&self) -> Option<usize> {
         self.seen.iter().zip(&self.due).position(|(seen, due)| seen.rewinding || seen.lists < *due)
