@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, anyhow};
 use tokio::task::{JoinSet, LocalSet, spawn_local};
 
-/// Longer than any scenario's own deadlines; it only ends what hangs.
-const LIMIT: Duration = Duration::from_mins(5);
+/// Longer than all scenarios of a program one after the other, since the wait for a turn counts, too; it only ends what hangs.
+const LIMIT: Duration = Duration::from_mins(20);
 
 // One thread runs them all: futures with async closures can't be shown to be Send, and the work is done by other processes.
 type Run<C> = fn(Rc<C>) -> Pin<Box<dyn Future<Output = Result<()>>>>;
