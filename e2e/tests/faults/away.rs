@@ -59,3 +59,16 @@ pub async fn ctl_22_a_server_that_is_away_costs_next_to_nothing(planes: Shared) 
 fn lines(rig: &Rig) -> Result<usize> {
     Ok(std::fs::read_to_string(rig.program()?.log())?.lines().count())
 }
+
+pub async fn a_program_that_starts_before_its_server_waits_for_it(planes: Shared) -> Result<()> {
+    let mut rig = Rig::prepare(&planes).await?;
+    rig.plane.kill9_api_server(0)?;
+    let direct = rig.launch().kubeconfig(rig.plane.service_account_kubeconfig());
+    let mut impatient = direct.start().await?;
+    ensure!(impatient.terminate().await?.success(), "it can be told to stop meanwhile");
+    rig.manager = Some(direct.start().await?);
+    rig.plane.start_api_server(0).await?;
+    rig.create_set("web", 2).await?;
+    rig.settled("web", 2).await?;
+    rig.end(&planes).await
+}

@@ -57,6 +57,7 @@ const SCENARIOS: &[Scenario<Planes>] = scenarios! {
         ctl_24_all_pages_are_known_before_the_first_sync,
     },
     away::{
+        a_program_that_starts_before_its_server_waits_for_it,
         an_api_server_killed_in_mid_scale_up,
         ctl_22_a_server_that_is_away_costs_next_to_nothing,
     },
