@@ -95,7 +95,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn the_right_to_write_ends_before_the_lease_does() {
+    fn ctl_06_the_right_to_write_ends_before_the_lease_does() {
         let (clock, now) = BootClock::test(100 * SECOND);
         let fence = Fence::closed(clock);
         assert!(!fence.may_write(), "not held yet");
