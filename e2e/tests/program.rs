@@ -154,10 +154,16 @@ mod life {
         .await?;
         // With the server frozen, what is sent now stays in flight.
         plane.api_server_process(0)?.freeze()?;
-        let sample = "workqueue_longest_running_processor_seconds{name=\"replicaset\"}";
-        wait::until("a sync to wait for the server", PATIENCE, async || {
-            let seconds = program.endpoint().metric(sample).await?.unwrap_or(0.0);
-            ensure!(seconds > 0.1, "{seconds} s");
+        wait::until("creates to wait for the server", PATIENCE, async || {
+            let page = program.endpoint().text("/metrics").await?;
+            let sum = |metric: &str, label: &str| -> f64 {
+                let samples = page.lines().filter(|line| line.starts_with(metric) && line.contains(label));
+                samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+            };
+            let sent = sum("rest_client_request_size_bytes_count{", "verb=\"POST\"");
+            let answered = sum("rest_client_requests_total{", "method=\"POST\"");
+            // Events go out one at a time: the others are pods.
+            ensure!(sent - answered >= 3.0, "{sent} sent, {answered} answered");
             Ok(())
         })
         .await?;
