@@ -6,7 +6,7 @@ use model::ResourceVersion;
 use model::plan::{ApiError, Create, ObjectRef, Outcome};
 use model::template::{SUFFIX_ALPHABET, SUFFIX_LENGTH, generated_name};
 
-use super::{Errand, Executor, WRITE_RETRIES, outcome, request};
+use super::{Errand, Executor, WRITE_TRIES, outcome, request};
 use crate::client::{CallError, Class};
 
 /// Names drawn before a create gives up. Five of 27 characters collide about 30 times in 5,000 at 90,000 siblings; ten in a row never.
@@ -36,7 +36,7 @@ impl Executor {
 
     async fn create_named(&self, errand: Errand<'_>, create: &Create, name: &Arc<str>) -> Attempt {
         let mut lost: Option<ApiError> = None;
-        for delay in std::iter::once(None).chain(WRITE_RETRIES.map(Some)) {
+        for delay in WRITE_TRIES {
             self.pause(delay).await;
             match self.call(request::create(create, name), Class::Write).await {
                 Ok(reply) => return Attempt::Settled(done(name, &reply.body)),
@@ -56,18 +56,14 @@ impl Executor {
 
     /// A repeat found the name taken: by our own first try, or by somebody else before it.
     async fn recognise(&self, errand: Errand<'_>, create: &Create, name: &Arc<str>, conflict: ApiError) -> Attempt {
-        let found = match self.call(request::find(create.resource, &create.namespace, name), Class::Get).await {
-            Ok(reply) => request::only_item(&reply.body).map_err(|error| error.to_string()),
-            Err(error) => Err(error.to_string()),
-        };
-        match found {
+        match self.find(create.resource, &create.namespace, name).await {
             Ok(Some(meta)) if meta.is_controlled_by(create.owner.uid) => {
                 Attempt::Settled(Outcome::Done { name: Arc::clone(name), resource_version: meta.version() })
             }
             Ok(Some(_)) => Attempt::Taken(conflict),
             // It was there a moment ago and is gone: made and deleted again, which the watch is going to show.
             Ok(None) => Attempt::Settled(Outcome::Done { name: Arc::clone(name), resource_version: ResourceVersion::default() }),
-            Err(message) => Attempt::Settled(self.leave_open(errand, name, ApiError { message, ..conflict })),
+            Err(ApiError { message, .. }) => Attempt::Settled(self.leave_open(errand, name, ApiError { message, ..conflict })),
         }
     }
 

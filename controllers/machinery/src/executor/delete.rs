@@ -3,7 +3,7 @@
 use model::ResourceVersion;
 use model::plan::{ApiError, Delete, ObjectRef, Outcome};
 
-use super::{Errand, Executor, WRITE_RETRIES, outcome, request};
+use super::{Errand, Executor, WRITE_TRIES, outcome, request};
 use crate::client::{CallError, Class};
 
 // === impl Executor ===
@@ -11,7 +11,7 @@ use crate::client::{CallError, Class};
 impl Executor {
     pub(super) async fn delete(&self, errand: Errand<'_>, delete: &Delete) -> Outcome {
         let mut lost: Option<ApiError> = None;
-        for delay in std::iter::once(None).chain(WRITE_RETRIES.map(Some)) {
+        for delay in WRITE_TRIES {
             self.pause(delay).await;
             match self.call(request::delete(delete), Class::Write).await {
                 Ok(reply) => return gone(delete, request::metadata(&reply.body).version()),
@@ -36,9 +36,7 @@ impl Executor {
 
     /// Whether an object is gone or going, and at which version; `None` if it is there as if nothing had happened.
     pub(super) async fn find_deleted(&self, target: &ObjectRef) -> Result<Option<ResourceVersion>, ApiError> {
-        let find = request::find(target.resource, &target.key.namespace, &target.key.name);
-        let reply = self.call(find, Class::Get).await.map_err(CallError::into_error)?;
-        let found = request::only_item(&reply.body).map_err(|error| ApiError { message: error.to_string(), ..ApiError::default() })?;
+        let found = self.find(target.resource, &target.key.namespace, &target.key.name).await?;
         Ok(match found.filter(|meta| meta.is_of(target.uid)) {
             None => Some(ResourceVersion::default()),
             Some(meta) if meta.deletion_timestamp.is_some() => Some(meta.version()),

@@ -18,13 +18,15 @@ use bytes::Bytes;
 use futures::future::join_all;
 use http::Request;
 use model::plan::{
-    Action, Answer, ApiError, Event, Expect, Mode, ObjectRef, OnError, Outcome, Outcomes, Plan, Question, Stage, StatusUpdate, Step,
+    Action, Answer, ApiError, Event, Expect, Mode, ObjectRef, OnError, Outcome, Outcomes, Plan, Question, Resource, Stage, StatusUpdate,
+    Step,
 };
 use model::{ResourceVersion, Uid};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
+use self::request::AnswerMeta;
 use crate::client::{Answer as Reply, ApiClient, CallError, Class, MAX_RETRIES, patience};
 use crate::clock::Clock;
 use crate::events::EventRecorder;
@@ -116,14 +118,13 @@ impl Executor {
     /// `updateReplicaSetStatus`). The new resourceVersion, or the read's error, which tells more than the write's.
     pub async fn update_status(&self, update: &StatusUpdate) -> Result<ResourceVersion, ApiError> {
         let Some(metadata) = &update.metadata else { return self.update_live_status(update).await };
-        let first = match self.call(request::update_status(update, metadata), Class::Write).await {
-            Ok(reply) => return Ok(request::metadata(&reply.body).version()),
-            Err(error) => error.into_error(),
+        let first = match self.put_status(request::update_status(update, metadata)).await {
+            Ok(version) => return Ok(version),
+            Err(error) => error,
         };
         let live = self.call(request::get(&update.target), Class::Get).await.map_err(CallError::into_error)?;
         let Some(metadata) = live::metadata(&live.body, update.target.uid) else { return Err(first) };
-        let second = self.call(request::update_status(update, &metadata), Class::Write).await;
-        second.map(|reply| request::metadata(&reply.body).version()).map_err(CallError::into_error)
+        self.put_status(request::update_status(update, &metadata)).await
     }
 
     /// Writes the status of an object that is not held whole into what a live read has. Nothing is written over a version that was not
@@ -131,8 +132,18 @@ impl Executor {
     async fn update_live_status(&self, update: &StatusUpdate) -> Result<ResourceVersion, ApiError> {
         let live = self.call(request::get(&update.target), Class::Get).await.map_err(CallError::into_error)?;
         let body = live::with_status(&live.body, &update.target, &update.status)?;
-        let written = self.call(request::put_status(&update.target, body), Class::Write).await;
-        written.map(|reply| request::metadata(&reply.body).version()).map_err(CallError::into_error)
+        self.put_status(request::put_status(&update.target, body)).await
+    }
+
+    async fn put_status(&self, request: Result<Request<Bytes>, http::Error>) -> Result<ResourceVersion, ApiError> {
+        let written = self.call(request, Class::Write).await.map_err(CallError::into_error)?;
+        Ok(request::metadata(&written.body).version())
+    }
+
+    /// The child of that name, read live; `None` if there is none.
+    async fn find(&self, resource: &Resource, namespace: &str, name: &str) -> Result<Option<AnswerMeta>, ApiError> {
+        let reply = self.call(request::find(resource, namespace, name), Class::Get).await.map_err(CallError::into_error)?;
+        request::only_item(&reply.body).map_err(|error| ApiError { message: error.to_string(), ..ApiError::default() })
     }
 
     fn expect(&self, errand: Errand<'_>, stage: &Stage) {
@@ -219,8 +230,8 @@ impl Executor {
     }
 
     /// Waits between two tries, unless the process is stopping.
-    async fn pause(&self, delay: Option<Duration>) {
-        if let Some(delay) = delay {
+    async fn pause(&self, delay: Duration) {
+        if !delay.is_zero() {
             let _: Option<()> = self.stopping.run_until_cancelled(tokio::time::sleep(delay)).await;
         }
     }
@@ -235,9 +246,7 @@ impl Executor {
                 Err(CallError::Refused(error)) if class == Class::Write => patience(error),
                 _ => None,
             };
-            if delay.is_none() {
-                return answer;
-            }
+            let Some(delay) = delay else { return answer };
             self.pause(delay).await;
         }
         self.call_once(request, class).await
@@ -283,5 +292,5 @@ fn is_failure(step: &Step, outcome: &Outcome) -> bool {
     }
 }
 
-/// After what waits a write without an answer is tried again before its outcome is left open.
-const WRITE_RETRIES: [Duration; 3] = [Duration::from_millis(200), Duration::from_secs(1), Duration::from_secs(3)];
+/// After what waits a write is sent for as long as its answer is lost; then its outcome is left open.
+const WRITE_TRIES: [Duration; 4] = [Duration::ZERO, Duration::from_millis(200), Duration::from_secs(1), Duration::from_secs(3)];

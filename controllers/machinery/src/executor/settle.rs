@@ -6,8 +6,7 @@ use model::plan::{ApiError, ObjectRef, Resource};
 use model::{ObjectKey, ResourceVersion};
 use tokio::time::Instant;
 
-use super::{Errand, Executor, request};
-use crate::client::{CallError, Class};
+use super::{Errand, Executor};
 use crate::expectations::UnknownWrite;
 
 /// The API server gives up a request after 60 s (`--request-timeout`); what it has not done a little later, it never will.
@@ -51,10 +50,7 @@ impl Executor {
             }
             return Ok(());
         }
-        let find = request::find(resource, &key.namespace, &unknown.name);
-        let reply = self.call(find, Class::Get).await.map_err(CallError::into_error)?;
-        let found = request::only_item(&reply.body).map_err(|error| ApiError { message: error.to_string(), ..ApiError::default() })?;
-        match found {
+        match self.find(resource, &key.namespace, &unknown.name).await? {
             Some(meta) if meta.is_controlled_by(*uid) => {
                 if (errand.is_cached)(&unknown.name) {
                     self.expectations.creation_found(key, *uid, &unknown.name);
