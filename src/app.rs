@@ -1,5 +1,6 @@
 //! Start order and shutdown: stores before sources, sources before workers, and the other way round at the end.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,21 +19,25 @@ use machinery::queue::WorkQueue;
 use machinery::source::{ApiTransport, Backoff, Source, SourceConfig, SourceHandle, SourceMetrics};
 use machinery::store::{Store, store};
 use machinery::sync::Controller;
-use model::plan::{PODS, REPLICASETS, Resource};
-use model::replicaset::ReplicaSetDecoder;
-use model::{Decode, Object, PodDecoder};
+use model::plan::{DEPLOYMENTS, PODS, REPLICASETS, Resource};
+use model::{Decode, DeploymentDecoder, Object, ObjectKey, PodDecoder, ReplicaSetDecoder};
 use prometheus::Registry;
 use prometheus::process_collector::ProcessCollector;
 use replicaset::Gates;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
+use crate::caches::{Cache, Filling};
+use crate::deployment::DeploymentController;
 use crate::gates::Release;
 use crate::options::{ControllerName, Options};
 use crate::replicaset::{ReplicaSetController, deletion_age_ratio};
 use crate::serve::Server;
+
+/// A controller's workers, to be started.
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The process: what it is made of, and the tasks it consists of.
 struct App {
@@ -114,43 +119,74 @@ impl App {
         Ok(())
     }
 
-    /// Makes stores, lets the controllers listen to them, starts the sources, and the workers once every cache has synced.
+    /// Makes caches, lets the controllers listen to them, fills them, and starts the workers once all are full.
     async fn start(&mut self, controllers: &[ControllerName]) -> anyhow::Result<()> {
         self.release = self.server_release().await;
-        let (sets, sets_writer) = store();
-        let (pods, pods_writer) = store();
-        let sets_source = self.source(&REPLICASETS, ReplicaSetDecoder::new());
-        let pods_source = self.source(&PODS, PodDecoder::new());
-        let mut ready = Vec::new();
+        let deployments = self.cache(&DEPLOYMENTS, DeploymentDecoder::new());
+        let sets = self.cache(&REPLICASETS, ReplicaSetDecoder::new());
+        let pods = self.cache(&PODS, PodDecoder::new());
+        let mut workers: Vec<(&'static str, Work)> = Vec::new();
         for controller in controllers {
-            match controller {
-                ControllerName::ReplicaSet => {
-                    let guarded = vec![
-                        Guarded { resource: &PODS, reached: pods.subscribe(), source: pods_source.handle() },
-                        Guarded { resource: &REPLICASETS, reached: sets.subscribe(), source: sets_source.handle() },
-                    ];
-                    ready.push(self.replicaset_controller(&sets, &pods, guarded)?);
+            let work: Work = match controller {
+                ControllerName::Deployment => {
+                    let syncs = usize::from(self.options.concurrent_deployment_syncs);
+                    Box::pin(self.deployment_controller(&deployments, &sets, &pods)?.run(syncs))
                 }
-            }
+                ControllerName::ReplicaSet => {
+                    let syncs = usize::from(self.options.concurrent_replicaset_syncs);
+                    Box::pin(self.replicaset_controller(&sets, &pods)?.run(syncs))
+                }
+            };
+            workers.push((controller.as_str(), work));
         }
-        let waits = [(REPLICASETS.plural, sets_source.handle()), (PODS.plural, pods_source.handle())];
-        self.spawn(REPLICASETS.plural, |ending| sets_source.run(sets_writer, ending));
-        self.spawn(PODS.plural, |ending| pods_source.run(pods_writer, ending));
-        self.start_resync(sets.clone());
-        tokio::select! {
-            () = async { tokio::join!(sets.synced(), pods.synced()); } => {}
-            () = complain(&waits) => {}
-            Some(ended) = self.tasks.join_next() => bail!("the task {:?} ended early", ended),
+        let mut filling = vec![self.fill(sets, true), self.fill(pods, false)];
+        // What no controller reads is not watched: there may be no right to.
+        if controllers.contains(&ControllerName::Deployment) {
+            filling.push(self.fill(deployments, true));
         }
-        info!(replicasets = sets.len(), pods = pods.len(), "Caches synced");
-        let syncs = usize::from(self.options.concurrent_replicaset_syncs);
-        for controller in ready {
+        self.caches_synced(filling).await?;
+        for (name, work) in workers {
             self.workers.spawn(async move {
-                controller.run(syncs).await;
-                "replicaset-controller"
+                work.await;
+                name
             });
         }
         Ok(())
+    }
+
+    fn cache<D: Decode>(&self, resource: &'static Resource, decoder: D) -> Cache<D> {
+        let (store, writer) = store();
+        let config = SourceConfig::new(resource, random_seed());
+        let transport = ApiTransport::new(self.clients.watches.clone(), &config, D::FORMAT);
+        let source = Source::new(config, transport, decoder, &self.source_metrics);
+        Cache { resource, store, writer, source }
+    }
+
+    /// Starts to fill a cache, and to hand out its objects again from time to time if that is asked for.
+    fn fill<D: Decode>(&mut self, cache: Cache<D>, resync: bool) -> Filling {
+        let Cache { resource, store, writer, source } = cache;
+        let filling = Filling::of(resource, store.clone(), source.handle());
+        self.spawn(resource.plural, |ending| source.run(writer, ending));
+        if resync {
+            self.start_resync(store);
+        }
+        filling
+    }
+
+    async fn caches_synced(&mut self, filling: Vec<Filling>) -> anyhow::Result<()> {
+        let waits: Vec<_> = filling.iter().map(|cache| (cache.resource.plural, cache.source.clone())).collect();
+        let all = async {
+            for cache in filling {
+                let objects = cache.synced.await;
+                debug!(resource = cache.resource.plural, objects, "A cache has synced");
+            }
+            info!("Caches synced");
+        };
+        tokio::select! {
+            () = all => Ok(()),
+            () = complain(&waits) => Ok(()),
+            Some(ended) = self.tasks.join_next() => bail!("the task {:?} ended early", ended),
+        }
     }
 
     /// Asks until there is an answer: a control plane may come up after its controllers.
@@ -183,28 +219,46 @@ impl App {
         }
     }
 
+    fn deployment_controller(
+        &mut self,
+        deployments: &Cache<DeploymentDecoder>,
+        sets: &Cache<ReplicaSetDecoder>,
+        pods: &Cache<PodDecoder>,
+    ) -> anyhow::Result<Arc<Controller<DeploymentController>>> {
+        let terminating_replicas = self.enabled("DeploymentReplicaSetTerminatingReplicas");
+        let queue = WorkQueue::new("deployment", self.clock.clone(), &self.registry)?;
+        let guard = self.guard("deployment", &queue, vec![deployments.guarded(), sets.guarded(), pods.guarded()])?;
+        let reconciler = DeploymentController {
+            deployments: deployments.store.clone(),
+            sets: sets.store.clone(),
+            pods: pods.store.clone(),
+            guard: guard.clone(),
+            queue: queue.clone(),
+            clock: self.clock.clone(),
+            gates: ::deployment::Gates { terminating_replicas },
+        };
+        reconciler.listen();
+        // It does not count its writes: their names are given, so that none can be made twice.
+        let executor = self.executor("deployment-controller", Arc::new(Expectations::default()))?;
+        Ok(Arc::new(Controller { reconciler, executor, guard: Some(guard), queue, clock: self.clock.clone() }))
+    }
+
     fn replicaset_controller(
         &mut self,
-        sets: &Store<model::ReplicaSet>,
-        pods: &Store<model::Pod>,
-        guarded: Vec<Guarded>,
+        sets: &Cache<ReplicaSetDecoder>,
+        pods: &Cache<PodDecoder>,
     ) -> anyhow::Result<Arc<Controller<ReplicaSetController>>> {
-        let enabled = |gate| self.options.feature_gates.enabled(gate, self.release);
         let gates = Gates {
-            pod_deletion_cost: enabled("PodDeletionCost"),
-            terminating_replicas: enabled("DeploymentReplicaSetTerminatingReplicas"),
+            pod_deletion_cost: self.enabled("PodDeletionCost"),
+            terminating_replicas: self.enabled("DeploymentReplicaSetTerminatingReplicas"),
         };
-        let guard_enabled = enabled("StaleControllerConsistencyReplicaSet");
         let queue = WorkQueue::new("replicaset", self.clock.clone(), &self.registry)?;
-        let guard = Guard::new("replicaset", queue.clone(), guarded, &self.registry)?;
-        let guard = guard_enabled.then_some(guard);
-        if let Some(guard) = guard.clone() {
-            self.spawn("guard", |ending| guard.run(ending));
-        }
+        let guard = self.guard("replicaset", &queue, vec![pods.guarded(), sets.guarded()])?;
+        let guard = Some(guard).filter(|_| self.enabled("StaleControllerConsistencyReplicaSet"));
         let expectations = Arc::new(Expectations::default());
         let reconciler = ReplicaSetController {
-            sets: sets.clone(),
-            pods: pods.clone(),
+            sets: sets.store.clone(),
+            pods: pods.store.clone(),
             expectations: Arc::clone(&expectations),
             guard: guard.clone(),
             queue: queue.clone(),
@@ -215,6 +269,18 @@ impl App {
         reconciler.listen();
         let executor = self.executor("replicaset-controller", expectations)?;
         Ok(Arc::new(Controller { reconciler, executor, guard, queue, clock: self.clock.clone() }))
+    }
+
+    fn enabled(&self, gate: &str) -> bool {
+        self.options.feature_gates.enabled(gate, self.release)
+    }
+
+    /// A controller's guard, at work.
+    fn guard(&mut self, controller: &str, queue: &WorkQueue<ObjectKey>, guarded: Vec<Guarded>) -> anyhow::Result<Guard> {
+        let guard = Guard::new(controller, queue.clone(), guarded, &self.registry)?;
+        let running = guard.clone();
+        self.spawn("guard", |ending| running.run(ending));
+        Ok(guard)
     }
 
     /// One controller's way to write, with a rate limit of its own, and its way to tell about it.
@@ -236,12 +302,6 @@ impl App {
             task.await;
             name
         });
-    }
-
-    fn source<D: Decode>(&self, resource: &'static Resource, decoder: D) -> Source<D, ApiTransport> {
-        let config = SourceConfig::new(resource, random_seed());
-        let transport = ApiTransport::new(self.clients.watches.clone(), &config, D::FORMAT);
-        Source::new(config, transport, decoder, &self.source_metrics)
     }
 
     /// Every object is looked at again after a random time between the period and twice it (upstream `ResyncPeriod`); a period of zero

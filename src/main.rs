@@ -1,6 +1,8 @@
 //! Kubernetes' workload controllers in one small process: a drop-in for those of kube-controller-manager.
 
 mod app;
+mod caches;
+mod deployment;
 mod gates;
 mod options;
 mod replicaset;

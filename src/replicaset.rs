@@ -11,6 +11,7 @@ use machinery::queue::WorkQueue;
 use machinery::store::{Change, Handler, Store};
 use machinery::sync::Reconciler;
 use model::labels::Labels;
+use model::ownership::Claimable as _;
 use model::plan::{Answer, Conclusion, Decision, Event, Lookup, ObjectRef, Outcome, Outcomes, PODS, Plan, REPLICASETS, Resource, Step};
 use model::{ControllerRef, ObjectKey, OwnerKind, Pod, ReplicaSet, Time};
 use prometheus::{Histogram, HistogramOpts, Registry};
@@ -229,15 +230,17 @@ impl Reconciler for ReplicaSetController {
                 let related = self.related_pods(&view.set);
                 view.relate(related);
             }
+            // Not asked for by this controller.
+            Lookup::UnfinishedPods => {}
         }
     }
 
     fn answer(&self, view: &mut View, answer: Answer) {
-        view.answer(answer);
+        view.answer(&answer);
     }
 
-    fn absorb(&self, view: &mut View, plan: &Plan, outcomes: &Outcomes) {
-        view.absorb(plan, outcomes);
+    fn absorb(&self, view: &mut View, plan: &Plan, outcomes: Outcomes) {
+        view.absorb(plan, &outcomes);
     }
 
     fn conclude(&self, view: &View, now: Time) -> Conclusion {

@@ -40,6 +40,9 @@ const POD_BUDGET: usize = 450;
 const CLAIM_BUDGET: usize = 212;
 const REVISION_BUDGET: usize = 308;
 const REPLICA_SET_AT_ZERO_BUDGET: usize = 600;
+/// One of ten at work, the others at zero: 2,000 Deployments with their history.
+const REPLICA_SET_BUDGET: usize = 1024;
+const REPLICA_SETS: usize = 20_000;
 
 /// Updates, deletes and creates after the first list.
 const EVENTS: usize = 1_000_000;
@@ -266,6 +269,8 @@ fn every_kind_costs_what_its_budget_allows() {
         cost("ControllerRevision", ControllerRevisionDecoder::new(), revisions, REVISION_BUDGET, fleet::revision);
         let at_zero = |n: usize| fleet::replica_set_at_zero(n).into_bytes();
         cost("ReplicaSet at zero", ReplicaSetDecoder::new(), pods / 10, REPLICA_SET_AT_ZERO_BUDGET, at_zero);
+
+        cost("ReplicaSet", ReplicaSetDecoder::new(), REPLICA_SETS, REPLICA_SET_BUDGET, |n| fleet::replica_set(n).into_bytes());
 
         let mut fleet = Pods::new(pods);
         let baseline = Baseline::now();

@@ -1,20 +1,27 @@
 //! What the controllers know about the cluster, and the words in which they say what to do about it.
 //!
 //! Pure: no IO, no clock, no randomness, no logging. Lean forms of the objects the controllers read
-//! ([`Pod`], [`ReplicaSet`], [`ControllerRevision`], [`PersistentVolumeClaim`]) with their decoding from the wire, the predicates and rankings over them,
+//! ([`Pod`], [`ReplicaSet`], [`Deployment`], [`ControllerRevision`], [`PersistentVolumeClaim`]) with their decoding from the wire, the predicates and rankings over them,
 //! and the [`plan`] vocabulary in which a decision is handed to whoever carries it out.
 
+pub mod annotations;
 pub mod claim;
+pub mod condition;
+pub mod deployment;
 pub mod error;
 pub mod fingerprint;
 pub mod intern;
+mod json;
 pub mod labels;
 pub mod meta;
+pub mod normal_form;
 pub mod object;
+pub mod ownership;
 pub mod plan;
 pub mod pod;
 pub mod protobuf;
 pub mod rank;
+pub mod raw;
 pub mod replicaset;
 pub mod revision;
 pub mod selector;
@@ -22,6 +29,8 @@ pub mod status;
 pub mod template;
 
 pub use claim::{PersistentVolumeClaim, PersistentVolumeClaimDecoder};
+pub use condition::Condition;
+pub use deployment::{Deployment, DeploymentDecoder};
 pub use error::DecodeError;
 pub use fingerprint::Fingerprint;
 pub use intern::Interner;

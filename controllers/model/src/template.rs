@@ -1,12 +1,14 @@
 //! From a pod template to the body of a new pod, without reading more of it than the metadata.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::fingerprint::Fingerprint;
 use crate::meta::OwnerRef;
-use crate::plan::NewObject;
+use crate::plan::{NewName, NewObject};
 
 /// What random suffixes are made of: no vowels and nothing that looks alike (upstream `k8s.io/apimachinery/pkg/util/rand`).
 pub const SUFFIX_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -15,8 +17,15 @@ pub const SUFFIX_LENGTH: usize = 5;
 /// A generated name's prefix is cut to this (upstream `k8s.io/apiserver/pkg/storage/names`).
 const MAX_PREFIX: usize = 63 - SUFFIX_LENGTH;
 
+/// A pod template as it was read.
+pub struct Template {
+    raw: Box<RawValue>,
+    /// Made when it is first asked for: most versions of an object never are.
+    fingerprint: OnceLock<Option<Fingerprint>>,
+}
+
 #[derive(Deserialize)]
-struct Template<'a> {
+struct WireTemplate<'a> {
     #[serde(borrow, default)]
     metadata: Option<TemplateMeta<'a>>,
     #[serde(borrow, default)]
@@ -40,7 +49,7 @@ struct TemplateMeta<'a> {
 /// # Errors
 /// When the template is not an object with the fields that a template has.
 pub fn pod_from_template(template: &RawValue, owner: &OwnerRef) -> Result<NewObject, serde_json::Error> {
-    let template: Template<'_> = serde_json::from_str(template.get())?;
+    let template: WireTemplate<'_> = serde_json::from_str(template.get())?;
     let metadata = template.metadata.unwrap_or_default();
     // Upstream falls back to the bare name where this is no valid prefix; for a name the API server let through it always is.
     let generate_name = format!("{}-", owner.name);
@@ -59,7 +68,38 @@ pub fn pod_from_template(template: &RawValue, owner: &OwnerRef) -> Result<NewObj
     let spec = template.spec.map_or("{}", RawValue::get);
     after_name.extend([",\"ownerReferences\":[", &reference, "]},\"spec\":", spec, "}"]);
     let before_name = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"#.to_owned();
-    Ok(NewObject { generate_name: Arc::from(generate_name), before_name, after_name })
+    Ok(NewObject { name: NewName::Generated(Arc::from(generate_name)), before_name, after_name })
+}
+
+// === impl Template ===
+
+impl Template {
+    /// A template of its own.
+    pub fn new(raw: Box<RawValue>) -> Self {
+        Self { raw, fingerprint: OnceLock::new() }
+    }
+
+    /// Its JSON.
+    pub fn raw(&self) -> &RawValue {
+        &self.raw
+    }
+
+    /// What tells whether another says the same, see [`Fingerprint::of_template`].
+    pub fn fingerprint(&self) -> Option<Fingerprint> {
+        *self.fingerprint.get_or_init(|| Fingerprint::of_template(&self.raw))
+    }
+}
+
+impl fmt::Debug for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.raw.get())
+    }
+}
+
+/// A number's digits as characters of [`SUFFIX_ALPHABET`] (upstream `k8s.io/apimachinery/pkg/util/rand` `SafeEncodeString`).
+pub fn safe_encode(text: &str) -> String {
+    let letter = |byte: u8| SUFFIX_ALPHABET.get(usize::from(byte) % SUFFIX_ALPHABET.len()).copied().unwrap_or(b'b');
+    text.bytes().map(|byte| char::from(letter(byte))).collect()
 }
 
 /// A name as the API server would generate it: the prefix, cut to leave room, and the suffix.

@@ -12,7 +12,7 @@ use crate::view::View;
 pub fn deletion_age_ratios(view: &View, plan: &Plan, now: Time) -> Vec<f64> {
     let (Some(_), Some(claimed)) = (&view.progress.related, &view.progress.claimed) else { return Vec::new() };
     let millis = |created: Option<model::Timestamp>| created.map_or(0, |created| now.nanos_since(created.time()) / 1_000_000);
-    let ready = || claimed.active.iter().filter(|pod| pod.ready && pod.created.is_some());
+    let ready = || claimed.mine.iter().filter(|pod| pod.ready && pod.created.is_some());
     let Some(youngest) = ready().map(|pod| millis(pod.created)).min().filter(|age| *age != 0) else { return Vec::new() };
     let deletions = plan.stages.iter().filter(|stage| stage.expect == Expect::Deletions);
     let doomed: std::collections::HashSet<Uid> =

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::labels::Labels;
+use model::ownership::{Claimable as _, is_adoption};
 use model::plan::{
     Action, ApiError, Conclusion, Create, Decision, Delete, Expect, Lookup, Mode, NewObject, OnError, Outcomes, PODS, Plan, Question, Rule,
     Stage, Step, SyncError,
@@ -24,8 +25,8 @@ pub const BURST_REPLICAS: usize = 500;
 pub fn decide(view: &View, now: Time) -> Decision {
     let Ok(selector) = &view.set.spec.selector else { return Decision::Conclude };
     let Some(claimed) = &view.progress.claimed else {
-        let steps = claim::claims(view, selector);
-        if view.progress.may_adopt.is_none() && steps.iter().any(claim::is_adoption) {
+        let steps = claim::claimant(view, selector).steps(claim::active(view));
+        if view.progress.may_adopt.is_none() && steps.iter().any(is_adoption) {
             return Decision::Ask(Question::MayAdopt(view.set.reference()));
         }
         return Decision::Act(claim::plan(view, steps));
@@ -34,7 +35,7 @@ pub fn decide(view: &View, now: Time) -> Decision {
     if view.progress.managed.is_some() || claimed.error.is_some() || !may_manage {
         return Decision::Conclude;
     }
-    manage_replicas(view, &claimed.active, now)
+    manage_replicas(view, &claimed.mine, now)
 }
 
 /// Upstream `manageReplicas`: too few are created by slow start, too many are deleted all at once.
@@ -56,7 +57,7 @@ fn manage_replicas(view: &View, active: &[Arc<Pod>], now: Time) -> Decision {
         doomed.truncate(excess);
     }
     let steps = doomed.iter().map(|pod| Step {
-        action: Action::Delete(Delete { target: claim::pod_ref(pod), at_version: true }),
+        action: Action::Delete(Delete { target: pod.reference(), at_version: true }),
         reason: Rule::TooManyReplicas,
     });
     one_stage(steps.collect(), Mode::AllAtOnce, OnError::GoOn, Expect::Deletions)
@@ -73,6 +74,8 @@ fn create(view: &View, count: usize) -> Decision {
             namespace: view.set.key.namespace.clone(),
             owner: owner.clone(),
             body: body.clone(),
+            // Its name is not known yet.
+            news: None,
         }),
         reason: Rule::TooFewReplicas,
     };
@@ -104,12 +107,12 @@ pub fn conclude(view: &View, now: Time) -> Conclusion {
         _ => return Conclusion { error: view.claim_error(), ..Conclusion::default() },
     };
     let managed = view.progress.managed.as_ref();
-    let unmade = unmade_template(view, claimed.active.len());
+    let unmade = unmade_template(view, claimed.mine.len());
     let failure = managed.and_then(|managed| managed.error.as_ref()).or(unmade.as_ref());
-    let new = status::calculate(view, &claimed.active, failure, now);
+    let new = status::calculate(view, &claimed.mine, failure, now);
     let requeue_after = (set.spec.min_ready_seconds > 0 && new.ready_replicas != new.available_replicas).then(|| {
         let fallback = Duration::from_secs(u64::try_from(set.spec.min_ready_seconds).unwrap_or(0));
-        next_availability_check(&claimed.active, set.spec.min_ready_seconds, now).unwrap_or(fallback)
+        next_availability_check(&claimed.mine, set.spec.min_ready_seconds, now).unwrap_or(fallback)
     });
     let conflicts = managed.map_or(0, |managed| managed.conflicts);
     let error = match failure {
@@ -117,7 +120,7 @@ pub fn conclude(view: &View, now: Time) -> Conclusion {
         None if conflicts > 0 => Some(SyncError(format!("{conflicts} pods changed before they could be deleted"))),
         None => None,
     };
-    Conclusion { status: status::update(set, new), requeue_after, error }
+    Conclusion { status: status::update(set, new), requeue_after, error, events: Vec::new() }
 }
 
 /// Why pods that are wanted were not even asked for.
@@ -132,14 +135,13 @@ impl Managed {
     /// What counts as a failure, and what does not: a pod already gone, a pod that changed under a delete (rule 6), a create in a namespace that is being deleted.
     pub(crate) fn from_outcomes(plan: &Plan, outcomes: &Outcomes) -> Self {
         let mut managed = Self::default();
-        let stages = plan.stages.iter().zip(&outcomes.0);
-        for (step, outcome) in stages.flat_map(|(stage, outcomes)| stage.steps.iter().zip(outcomes)) {
+        for (step, outcome) in outcomes.of(plan) {
             let Some(error) = outcome.error() else { continue };
             match &step.action {
                 Action::Create(_) if error.namespace_terminating => {}
                 Action::Delete(_) if error.is_not_found() => {}
                 Action::Delete(_) if error.is_conflict() => managed.conflicts += 1,
-                Action::Create(_) | Action::Own(_) => managed.fail(error.clone()),
+                Action::Create(_) | Action::Own(_) | Action::Patch(_) | Action::Edit(_) => managed.fail(error.clone()),
                 Action::Delete(_) => {
                     let message = format!("unable to delete pods: {error}");
                     managed.fail(ApiError { message, ..error.clone() });

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use model::labels::Labels;
-use model::plan::{ApiError, StatusUpdate};
-use model::replicaset::{Condition, ReplicaSetStatus};
-use model::{Pod, ReplicaSet, Time};
+use model::ownership::Claimable as _;
+use model::plan::{ApiError, IfRefused, StatusUpdate};
+use model::replicaset::ReplicaSetStatus;
+use model::{Condition, Pod, ReplicaSet, Time};
 use serde_json::value::RawValue;
 
 use crate::claim;
@@ -55,5 +56,5 @@ pub(crate) fn update(set: &ReplicaSet, mut new: ReplicaSetStatus) -> Option<Stat
     }
     new.observed_generation = set.generation;
     let status = serde_json::to_string(&new).and_then(RawValue::from_string).ok()?;
-    Some(StatusUpdate { target: set.reference(), metadata: set.metadata().cloned(), status })
+    Some(StatusUpdate { target: set.reference(), metadata: set.metadata().cloned(), status, if_refused: IfRefused::WriteOverLive })
 }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use model::ownership::Claimed;
 use model::plan::{Answer, ApiError, Outcomes, Plan, SyncError};
 use model::{Pod, ReplicaSet};
 
-use crate::claim::{self, Claimed};
+use crate::claim;
 
 /// Feature gates the decisions depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +36,7 @@ pub struct View {
 pub(crate) struct Progress {
     pub(crate) may_adopt: Option<Result<(), String>>,
     pub(crate) related: Option<Vec<Arc<Pod>>>,
-    pub(crate) claimed: Option<Claimed>,
+    pub(crate) claimed: Option<Claimed<Pod>>,
     pub(crate) managed: Option<Managed>,
 }
 
@@ -57,11 +58,9 @@ impl View {
     }
 
     /// Takes the answer to the question that [`crate::decide()`] asked.
-    pub fn answer(&mut self, answer: Answer) {
-        match answer {
-            Answer::Owner { uid, deleting } => self.progress.may_adopt = Some(claim::may_adopt(&self.set, uid, deleting)),
-            Answer::Failed(error) => self.progress.may_adopt = Some(Err(format!("can't recheck DeletionTimestamp: {error}"))),
-        }
+    pub fn answer(&mut self, answer: &Answer) {
+        let Ok(selector) = &self.set.spec.selector else { return };
+        self.progress.may_adopt = Some(claim::claimant(self, selector).may_adopt(answer));
     }
 
     /// Takes the pods of all ReplicaSets under the same owner, each once.
@@ -71,10 +70,11 @@ impl View {
 
     /// Takes what became of the plan that [`crate::decide()`] handed out last.
     pub fn absorb(&mut self, plan: &Plan, outcomes: &Outcomes) {
-        if self.progress.claimed.is_none() {
-            self.progress.claimed = Some(claim::claimed(self, plan, outcomes));
-        } else {
+        if self.progress.claimed.is_some() {
             self.progress.managed = Some(Managed::from_outcomes(plan, outcomes));
+        } else if let Ok(selector) = &self.set.spec.selector {
+            let refusal = self.progress.may_adopt.as_ref().and_then(|answer| answer.as_ref().err()).map(String::as_str);
+            self.progress.claimed = Some(claim::claimant(self, selector).claimed(claim::active(self), refusal, plan, outcomes));
         }
     }
 

@@ -1,5 +1,6 @@
-//! `make demo`: a real control plane, simulated nodes and our program; a ReplicaSet grows to 50, to 200 and shrinks to 3, live in the
-//! terminal. With a terminal everything then stays up to be played with until Ctrl-C.
+//! `make demo`: a real control plane, simulated nodes and our program; a Deployment comes up, is rolled, is given an image that never
+//! starts until its progress deadline is over, and is rolled back, live in the terminal. With a terminal everything then stays up to be
+//! played with until Ctrl-C.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
@@ -9,13 +10,14 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::Parser;
 use e2e::controlplane::{ControlPlane, ControllerManager};
 use e2e::{Server, wait};
-use k8s_openapi::api::apps::v1::ReplicaSet;
-use kube::api::{Api, Patch, PatchParams};
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
+use k8s_openapi::api::core::v1::Event;
+use kube::api::{Api, ListParams};
 use nodes::scheduler::SchedulerOptions;
 use nodes::{Fleet, FleetOptions};
 use serde_json::json;
 
-/// Shows the ReplicaSet controller at work on a control plane of its own.
+/// Shows the Deployment and ReplicaSet controllers at work on a control plane of their own.
 #[derive(Parser)]
 struct Arguments {
     /// Simulated nodes.
@@ -34,8 +36,9 @@ struct Show {
     live: bool,
 }
 
-/// Cells of the bar.
-const WIDTH: i32 = 40;
+/// Cells of the bar: one a pod, those of the surge included.
+const WIDTH: usize = 26;
+const REPLICAS: i32 = 20;
 
 /// How long one act may take on a busy machine.
 const ACT: Duration = Duration::from_secs(180);
@@ -63,12 +66,15 @@ async fn main() -> ExitCode {
 async fn run(arguments: &Arguments) -> Result<()> {
     let terminal = std::io::stdout().is_terminal();
     let mut show = Show::start(arguments.nodes, terminal).await?;
-    show.apply(50).await?;
-    show.act("apply a ReplicaSet of 50", 50).await?;
-    show.scale(200).await?;
-    show.act("scale it to 200", 200).await?;
-    show.scale(3).await?;
-    show.act("scale it to 3", 3).await?;
+    show.apply("web:1", "ready-after=500ms").await?;
+    show.act("apply a Deployment of 20", complete).await?;
+    show.apply("web:2", "ready-after=500ms").await?;
+    show.act("another image: a rolling update, 25 % surge and 25 % unavailable", complete).await?;
+    show.apply("web:broken", "never-start").await?;
+    show.act("an image that never starts: the rollout stops, and gives up after its deadline of 10 s", deadline_exceeded).await?;
+    show.events().await?;
+    show.undo().await?;
+    show.act("kubectl rollout undo: only the broken pods go", complete).await?;
     if terminal && !arguments.once {
         show.invite();
         show.stay().await?;
@@ -87,77 +93,90 @@ impl Show {
         let options = FleetOptions { count: nodes, scheduler: Some(SchedulerOptions::default()), ..FleetOptions::default() };
         let fleet = Fleet::start(&config, options).await?;
         say("starting workloads-controller-manager");
-        let manager = plane.launch().controllers(["replicaset-controller"]).start().await?;
+        let manager = plane.launch().controllers(["deployment-controller", "replicaset-controller"]).start().await?;
         Ok(Self { fleet, manager, plane, live })
     }
 
-    fn sets(&self) -> Api<ReplicaSet> {
+    fn deployments(&self) -> Api<Deployment> {
         Api::namespaced(self.plane.admin().clone(), "default")
     }
 
-    async fn apply(&self, replicas: i32) -> Result<()> {
+    /// The nodes go by the annotation, as they would by the image.
+    async fn apply(&self, image: &str, behaviour: &str) -> Result<()> {
         let template = json!({
-            "metadata": {"labels": {"app": "web"}},
-            "spec": {"terminationGracePeriodSeconds": 1, "containers": [{"name": "web", "image": "registry.example/web:1"}]},
+            "metadata": {"labels": {"app": "web"}, "annotations": {"nodes.wcm.dev/behaviour": behaviour}},
+            "spec": {"terminationGracePeriodSeconds": 1, "containers": [{"name": "web", "image": format!("registry.example/{image}")}]},
         });
-        let set = json!({
-            "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web"},
-            "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template},
+        let deployment = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+            "spec": {
+                "replicas": REPLICAS, "progressDeadlineSeconds": 10, "selector": {"matchLabels": {"app": "web"}}, "template": template,
+            },
         });
         let file = self.plane.folder().join("web.json");
-        std::fs::write(&file, set.to_string())?;
+        std::fs::write(&file, deployment.to_string())?;
         let file = file.to_str().context("the path of the manifest")?;
         self.plane.kubectl(&["apply", "-f", file]).await.map(drop)
     }
 
-    async fn scale(&self, replicas: i32) -> Result<()> {
-        let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
-        self.sets().patch("web", &PatchParams::default(), &patch).await.context("scale the ReplicaSet")?;
-        Ok(())
+    async fn undo(&self) -> Result<()> {
+        self.plane.kubectl(&["rollout", "undo", "deployment/web"]).await.map(drop)
     }
 
-    /// Watches the ReplicaSet until it has so many ready pods and no others.
-    async fn act(&mut self, title: &str, wanted: i32) -> Result<()> {
+    /// Watches the Deployment until its status, of its present generation, says so.
+    async fn act(&mut self, title: &str, is_over: fn(&DeploymentStatus) -> bool) -> Result<()> {
         println!("\n{title}");
         let started = Instant::now();
         let outcome = wait::until(title, ACT, async || {
             self.manager.process_mut().ensure_running().map_err(wait::give_up)?;
-            let status = self.sets().get("web").await?.status.unwrap_or_default();
-            let (have, ready) = (status.replicas, status.ready_replicas.unwrap_or(0));
-            self.draw(wanted, have, ready, self.fleet.statistics().pods, started.elapsed());
-            ensure!(have == wanted && ready == wanted, "{have} replicas, {ready} ready");
-            Ok(())
+            let deployment = self.deployments().get("web").await?;
+            let status = deployment.status.unwrap_or_default();
+            self.draw(&status, started.elapsed());
+            ensure!(status.observed_generation == deployment.metadata.generation, "its status is of another generation");
+            ensure!(is_over(&status), "{status:?}");
+            Ok(status)
         });
-        outcome.await?;
+        let status = outcome.await?;
         if self.live {
             println!();
         } else {
-            println!("  {wanted} of {wanted} ready after {:.1} s", started.elapsed().as_secs_f64());
+            println!("  after {:.1} s: {}", started.elapsed().as_secs_f64(), counts(&status));
         }
         Ok(())
     }
 
-    fn draw(&self, wanted: i32, have: i32, ready: i32, on_nodes: i64, elapsed: Duration) {
+    fn draw(&self, status: &DeploymentStatus, elapsed: Duration) {
         if !self.live {
             return;
         }
-        let cells = |count: i32| usize::try_from((count * WIDTH / wanted.max(have).max(1)).clamp(0, WIDTH)).unwrap_or(0);
-        let (full, begun) = (cells(ready), cells(have).saturating_sub(cells(ready)));
-        let bar = format!("{}{}", "█".repeat(full), "░".repeat(begun));
-        print!(
-            "\r  {bar:<40}  want {wanted:>3}  have {have:>3}  ready {ready:>3}  on nodes {on_nodes:>3}  {:>5.1} s ",
-            elapsed.as_secs_f64()
-        );
+        let count = |count: Option<i32>| usize::try_from(count.unwrap_or(0)).unwrap_or(0);
+        let (all, new, available) = (count(status.replicas), count(status.updated_replicas), count(status.available_replicas));
+        let old = all.saturating_sub(new);
+        // Old pods are available as a rule: what is missing is missing among the new ones.
+        let ready = available.saturating_sub(old).min(new);
+        let bar = format!("{}{}{}", "▒".repeat(old), "█".repeat(ready), "░".repeat(new - ready));
+        print!("\r  {bar:<WIDTH$}  {}  {:>5.1} s ", counts(status), elapsed.as_secs_f64());
         // A terminal that is gone is noticed by the next line.
         let _ = std::io::stdout().flush();
+    }
+
+    /// What the Deployment's events say.
+    async fn events(&self) -> Result<()> {
+        let events: Api<Event> = Api::namespaced(self.plane.admin().clone(), "default");
+        let of_web = ListParams::default().fields("involvedObject.kind=Deployment,involvedObject.name=web");
+        for event in events.list(&of_web).await?.items {
+            println!("  {} {}", event.reason.unwrap_or_default(), event.message.unwrap_or_default());
+        }
+        Ok(())
     }
 
     fn invite(&self) {
         println!("\nEverything stays up until Ctrl-C. In another terminal:\n");
         println!("  export KUBECONFIG={}", self.plane.admin_kubeconfig().display());
-        println!("  kubectl get replicasets,pods,nodes,events");
-        println!("  kubectl scale replicaset web --replicas=20");
-        println!("  kubectl annotate pod --all nodes.wcm.dev/behaviour=unready");
+        println!("  kubectl get deployments,replicasets,pods,nodes,events");
+        println!("  kubectl scale deployment web --replicas=40");
+        println!("  kubectl rollout history deployment web");
+        println!("  kubectl set image deployment web web=registry.example/web:3 && kubectl rollout status deployment web");
         println!("\nMetrics: {}/metrics", self.manager.endpoint().url());
     }
 
@@ -175,6 +194,20 @@ impl Show {
         ensure!(status.success(), "workloads-controller-manager ended with {status}");
         self.fleet.shutdown().await
     }
+}
+
+fn complete(status: &DeploymentStatus) -> bool {
+    [status.replicas, status.updated_replicas, status.available_replicas].iter().all(|count| *count == Some(REPLICAS))
+}
+
+fn deadline_exceeded(status: &DeploymentStatus) -> bool {
+    let reasons = status.conditions.iter().flatten().filter_map(|condition| condition.reason.as_deref());
+    reasons.into_iter().any(|reason| reason == "ProgressDeadlineExceeded")
+}
+
+fn counts(status: &DeploymentStatus) -> String {
+    let count = |count: Option<i32>| count.unwrap_or(0);
+    format!("pods {:>2}, new {:>2}, available {:>2}", count(status.replicas), count(status.updated_replicas), count(status.available_replicas))
 }
 
 async fn config(plane: &ControlPlane) -> Result<kube::Config> {

@@ -15,9 +15,11 @@ const NAMESPACE: &str = "kube-system";
 /// The rules of the cluster role: nothing beyond these may be needed.
 fn rules() -> Value {
     json!([
-        {"apiGroups": ["apps"], "resources": ["deployments", "statefulsets"], "verbs": ["get", "list", "watch"]},
-        {"apiGroups": ["apps"], "resources": ["replicasets"], "verbs": ["get", "list", "watch", "update"]},
+        {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "list", "watch", "update"]},
+        {"apiGroups": ["apps"], "resources": ["deployments/status", "deployments/finalizers"], "verbs": ["update"]},
+        {"apiGroups": ["apps"], "resources": ["replicasets"], "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"]},
         {"apiGroups": ["apps"], "resources": ["replicasets/status", "replicasets/finalizers"], "verbs": ["update"]},
+        {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["get", "list", "watch"]},
         {"apiGroups": ["apps"], "resources": ["controllerrevisions"], "verbs": ["list", "watch"]},
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "create", "patch", "delete"]},
         {"apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": ["list", "watch"]},

@@ -1,9 +1,9 @@
-//! Creates that can be repeated: the name is ours, so a second POST after a lost answer cannot make a second child.
+//! Creates that can be repeated: the name is ours, drawn or given, so a second POST after a lost answer cannot make a second child.
 
 use std::sync::Arc;
 
 use model::ResourceVersion;
-use model::plan::{ApiError, Create, ObjectRef, Outcome};
+use model::plan::{ApiError, Create, NewName, ObjectRef, Outcome};
 use model::template::{SUFFIX_ALPHABET, SUFFIX_LENGTH, generated_name};
 
 use super::{Errand, Executor, WRITE_TRIES, outcome, request};
@@ -23,11 +23,20 @@ enum Attempt {
 
 impl Executor {
     pub(super) async fn create(&self, errand: Errand<'_>, create: &Create) -> Outcome {
+        let prefix = match &create.body.name {
+            NewName::Generated(prefix) => prefix,
+            NewName::Given(name) => {
+                return match self.create_named(errand, create, name).await {
+                    Attempt::Settled(outcome) => outcome,
+                    Attempt::Taken(error) => Outcome::Failed(error),
+                };
+            }
+        };
         let mut taken = ApiError::default();
         for _ in 0..DRAWS {
-            let name = self.draw_name(&create.body.generate_name);
+            let name = self.draw_name(prefix);
             match self.create_named(errand, create, &name).await {
-                Attempt::Settled(outcome) => return without_name(outcome, &name, &create.body.generate_name),
+                Attempt::Settled(outcome) => return without_name(outcome, &name, prefix),
                 Attempt::Taken(error) => taken = error,
             }
         }

@@ -1,15 +1,10 @@
 //! What is made of live reads: bodies of PUTs that keep every field, known or not, as the server has it.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
 use model::plan::{ApiError, ObjectRef};
+use model::raw::{self, Fields};
 use model::{ResourceVersion, Uid};
 use serde_json::value::{RawValue, to_raw_value};
-
-/// The fields of a JSON object; their values byte for byte.
-type Fields<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
 /// A live object's metadata without managedFields, if it still is the same object.
 pub(super) fn metadata(object: &[u8], uid: Uid) -> Option<Box<RawValue>> {
@@ -19,23 +14,30 @@ pub(super) fn metadata(object: &[u8], uid: Uid) -> Option<Box<RawValue>> {
     if uid_of(&metadata) == Some(uid) { to_raw_value(&metadata).ok() } else { None }
 }
 
-/// The whole live object with another status.
+/// The whole live object with other values at some paths.
 ///
 /// # Errors
 /// A conflict if it is not the version of the object that the target names.
-pub(super) fn with_status(object: &[u8], target: &ObjectRef, status: &RawValue) -> Result<Bytes, ApiError> {
-    let mut object: Fields<'_> = serde_json::from_slice(object).map_err(|error| unreadable(&error))?;
-    let metadata = object.get("metadata").map_or("{}", |metadata| metadata.get());
-    let mut metadata: Fields<'_> = serde_json::from_str(metadata).map_err(|error| unreadable(&error))?;
-    if uid_of(&metadata) != Some(target.uid) || version_of(&metadata) != target.resource_version {
-        return Err(conflict(target));
+pub(super) fn with(object: &[u8], target: &ObjectRef, fields: &[(&[&str], &RawValue)]) -> Result<Bytes, ApiError> {
+    let edited = || -> Result<Option<Box<RawValue>>, serde_json::Error> {
+        let mut object: Box<RawValue> = serde_json::from_slice(object)?;
+        let metadata = raw::get(&object, &["metadata"])?.unwrap_or(RawValue::NULL);
+        let metadata = raw::fields(metadata)?;
+        if uid_of(&metadata) != Some(target.uid) || version_of(&metadata) != target.resource_version {
+            return Ok(None);
+        }
+        // The server keeps them as they are if a PUT has none.
+        object = raw::without(&object, &["metadata", "managedFields"])?;
+        for (path, value) in fields {
+            object = raw::with(&object, path, value)?;
+        }
+        Ok(Some(object))
+    };
+    match edited() {
+        Ok(Some(object)) => Ok(Bytes::from(object.get().to_owned())),
+        Ok(None) => Err(conflict(target)),
+        Err(error) => Err(ApiError { message: format!("reading a live object failed: {error}"), ..ApiError::default() }),
     }
-    // The server keeps them as they are if a PUT has none.
-    metadata.remove("managedFields");
-    let metadata = to_raw_value(&metadata).map_err(|error| unreadable(&error))?;
-    object.insert(Cow::Borrowed("metadata"), &metadata);
-    object.insert(Cow::Borrowed("status"), status);
-    serde_json::to_vec(&object).map(Bytes::from).map_err(|error| unreadable(&error))
 }
 
 fn uid_of(metadata: &Fields<'_>) -> Option<Uid> {
@@ -54,8 +56,4 @@ fn text(fields: &Fields<'_>, field: &str) -> Option<String> {
 fn conflict(target: &ObjectRef) -> ApiError {
     let message = format!("{} {} is not at version {} any more", target.resource.kind, target.key, target.resource_version);
     ApiError { code: 409, reason: "Conflict".to_owned(), message, ..ApiError::default() }
-}
-
-fn unreadable(error: &serde_json::Error) -> ApiError {
-    ApiError { message: format!("reading a live object failed: {error}"), ..ApiError::default() }
 }

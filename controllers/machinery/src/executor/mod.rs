@@ -18,8 +18,8 @@ use bytes::Bytes;
 use futures::future::join_all;
 use http::Request;
 use model::plan::{
-    Action, Answer, ApiError, Event, Expect, Mode, ObjectRef, OnError, Outcome, Outcomes, Plan, Question, Resource, Stage, StatusUpdate,
-    Step,
+    Action, Answer, ApiError, Edit, Event, Expect, IfRefused, Mode, ObjectRef, OnError, Outcome, Outcomes, Plan, Question, Resource, Stage,
+    StatusUpdate, Step,
 };
 use model::{ResourceVersion, Uid};
 use parking_lot::Mutex;
@@ -104,22 +104,35 @@ impl Executor {
 
     /// Answers a question by a live read.
     pub async fn ask(&self, question: &Question) -> Answer {
-        let Question::MayAdopt(owner) = question;
-        match self.call(request::get_metadata(owner), Class::Get).await {
-            Ok(reply) => {
+        let answer = match question {
+            Question::MayAdopt(owner) => self.call(request::get_metadata(owner), Class::Get).await.map(|reply| {
                 let meta = request::metadata(&reply.body);
                 Answer::Owner { uid: Uid::parse(&meta.uid).unwrap_or(Uid::NONE), deleting: meta.deletion_timestamp.is_some() }
+            }),
+            Question::Live { resource, key } => {
+                let reply = self.call(request::get_named(resource, key), Class::Get).await;
+                reply.map(|reply| Answer::Object(Some(String::from_utf8_lossy(&reply.body).into_owned())))
             }
-            Err(error) => Answer::Failed(error.into_error()),
+        };
+        match answer.map_err(CallError::into_error) {
+            Ok(answer) => answer,
+            Err(error) if error.is_not_found() && matches!(question, Question::Live { .. }) => Answer::Object(None),
+            Err(error) => Answer::Failed(error),
         }
     }
 
-    /// Writes a status; if that fails, once more over what a live read has (upstream `pkg/controller/replicaset`
-    /// `updateReplicaSetStatus`). The new resourceVersion, or the read's error, which tells more than the write's.
+    /// Tells something about an object that no step stands for.
+    pub fn tell(&self, subject: &ObjectRef, event: Event) {
+        self.events.record(subject, event);
+    }
+
+    /// Writes a status; if that fails, once more over what a live read has, unless it is to be decided anew then. The new
+    /// resourceVersion, or the read's error, which tells more than the write's.
     pub async fn update_status(&self, update: &StatusUpdate) -> Result<ResourceVersion, ApiError> {
         let Some(metadata) = &update.metadata else { return self.update_live_status(update).await };
         let first = match self.put_status(request::update_status(update, metadata)).await {
             Ok(version) => return Ok(version),
+            Err(error) if update.if_refused == IfRefused::Fail => return Err(error),
             Err(error) => error,
         };
         let live = self.call(request::get(&update.target), Class::Get).await.map_err(CallError::into_error)?;
@@ -131,8 +144,22 @@ impl Executor {
     /// decided from: the sync is tried again when the watch has brought that.
     async fn update_live_status(&self, update: &StatusUpdate) -> Result<ResourceVersion, ApiError> {
         let live = self.call(request::get(&update.target), Class::Get).await.map_err(CallError::into_error)?;
-        let body = live::with_status(&live.body, &update.target, &update.status)?;
+        let body = live::with(&live.body, &update.target, &[(&["status"], &*update.status)])?;
         self.put_status(request::put_status(&update.target, body)).await
+    }
+
+    /// Exchanges fields of what a live read has.
+    async fn edit(&self, edit: &Edit) -> Outcome {
+        let live = match self.call(request::get(&edit.target), Class::Get).await {
+            Ok(live) => live,
+            // Only read, so there was no effect.
+            Err(error) => return not_lost(outcome(error)),
+        };
+        let fields: Vec<_> = edit.fields.iter().map(|(path, value)| (*path, &**value)).collect();
+        match live::with(&live.body, &edit.target, &fields) {
+            Ok(body) => self.write(request::put(&edit.target, body), &edit.target).await,
+            Err(error) => Outcome::Failed(error),
+        }
     }
 
     async fn put_status(&self, request: Result<Request<Bytes>, http::Error>) -> Result<ResourceVersion, ApiError> {
@@ -194,6 +221,8 @@ impl Executor {
             Action::Create(create) => self.create(errand, create).await,
             Action::Delete(delete) => self.delete(errand, delete).await,
             Action::Own(own) => self.write(request::own(own), &own.target).await,
+            Action::Patch(patch) => self.write(request::patch(patch), &patch.target).await,
+            Action::Edit(edit) => self.edit(edit).await,
         };
         self.lower(errand, expect, step, &outcome);
         debug!(reason = step.reason.id(), ?outcome, "A step ended");
@@ -280,6 +309,14 @@ fn outcome(error: CallError) -> Outcome {
         CallError::NotSent(error) if error.reason == STOPPING => Outcome::NotSent,
         CallError::NotSent(error) | CallError::Refused(error) => Outcome::Failed(error),
         CallError::Lost(error) => Outcome::Unknown(error),
+    }
+}
+
+/// The outcome of a request that can have no effect.
+fn not_lost(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Unknown(error) => Outcome::Failed(error),
+        other => other,
     }
 }
 

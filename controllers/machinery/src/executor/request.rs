@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request};
-use model::plan::{Create, Delete, ObjectRef, Own, Ownership, Resource, StatusUpdate};
-use model::{ResourceVersion, Uid};
+use model::plan::{Create, Delete, ObjectRef, Own, Ownership, Patch, Resource, StatusUpdate};
+use model::{ObjectKey, ResourceVersion, Uid};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -14,6 +14,7 @@ const METADATA_ONLY: HeaderValue =
 const METADATA_LIST_ONLY: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const MERGE: HeaderValue = HeaderValue::from_static("application/merge-patch+json");
 const STRATEGIC_MERGE: HeaderValue = HeaderValue::from_static("application/strategic-merge-patch+json");
 
 /// The metadata of an answer.
@@ -113,9 +114,30 @@ pub(super) fn own(own: &Own) -> Result<Request<Bytes>, http::Error> {
     write(Method::PATCH, &path_of(&own.target), STRATEGIC_MERGE, json(&patch), METADATA_ONLY)
 }
 
+/// PATCH of some fields, refused if the object is at another version.
+pub(super) fn patch(patch: &Patch) -> Result<Request<Bytes>, http::Error> {
+    let mut body = patch.body.clone();
+    let precondition = serde_json::json!(patch.target.resource_version.to_string());
+    if let Some(body) = body.as_object_mut() {
+        let metadata = body.entry("metadata").or_insert_with(|| serde_json::json!({}));
+        metadata.as_object_mut().map(|metadata| metadata.insert("resourceVersion".to_owned(), precondition));
+    }
+    write(Method::PATCH, &path_of(&patch.target), MERGE, json(&body), METADATA_ONLY)
+}
+
+/// PUT of a body that is complete.
+pub(super) fn put(target: &ObjectRef, body: Bytes) -> Result<Request<Bytes>, http::Error> {
+    write(Method::PUT, &path_of(target), JSON, body, METADATA_ONLY)
+}
+
 /// GET of a whole object.
 pub(super) fn get(target: &ObjectRef) -> Result<Request<Bytes>, http::Error> {
-    Request::builder().method(Method::GET).uri(path_of(target)).header(ACCEPT, JSON).body(Bytes::new())
+    get_named(target.resource, &target.key)
+}
+
+/// GET of whatever has that name.
+pub(super) fn get_named(resource: &Resource, key: &ObjectKey) -> Result<Request<Bytes>, http::Error> {
+    Request::builder().method(Method::GET).uri(path(resource, key)).header(ACCEPT, JSON).body(Bytes::new())
 }
 
 /// GET of an object's metadata.
@@ -146,7 +168,11 @@ pub(super) fn only_item(body: &[u8]) -> Result<Option<AnswerMeta>, serde_json::E
 }
 
 fn path_of(target: &ObjectRef) -> String {
-    format!("{}/{}", target.resource.path(Some(&target.key.namespace)), target.key.name)
+    path(target.resource, &target.key)
+}
+
+fn path(resource: &Resource, key: &ObjectKey) -> String {
+    format!("{}/{}", resource.path(Some(&key.namespace)), key.name)
 }
 
 fn write(method: Method, path: &str, content: HeaderValue, body: Bytes, accept: HeaderValue) -> Result<Request<Bytes>, http::Error> {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use http::{Response, StatusCode};
 use http_body_util::BodyExt;
 use kube::client::Body;
-use model::plan::{Create, Delete, NewObject, Own, Ownership, PODS, REPLICASETS, Rule};
+use model::plan::{Create, Delete, NewName, NewObject, Own, Ownership, PODS, REPLICASETS, Rule};
 use model::{ObjectKey, OwnerKind, OwnerRef};
 use prometheus::Registry;
 use serde_json::value::RawValue;
@@ -93,7 +93,7 @@ fn pod(uid: u128) -> ObjectRef {
 fn create() -> Step {
     let owner = Arc::new(OwnerRef { kind: OwnerKind::ReplicaSet, name: Arc::from("web"), uid: OWNER });
     let body =
-        NewObject { generate_name: Arc::from("web-"), before_name: r#"{"metadata":{"name":"#.to_owned(), after_name: "}}".to_owned() };
+        NewObject { name: NewName::Generated(Arc::from("web-")), before_name: r#"{"metadata":{"name":"#.to_owned(), after_name: "}}".to_owned() };
     let action = Action::Create(Create { resource: &PODS, namespace: Arc::from("shop"), owner, body: Arc::new(body) });
     Step { action, reason: Rule::TooFewReplicas }
 }

@@ -42,7 +42,7 @@ pub trait Reconciler: Send + Sync + 'static {
     /// Lays an answer over the view.
     fn answer(&self, view: &mut Self::View, answer: Answer);
     /// Lays the outcomes of the last plan over the view.
-    fn absorb(&self, view: &mut Self::View, plan: &Plan, outcomes: &Outcomes);
+    fn absorb(&self, view: &mut Self::View, plan: &Plan, outcomes: Outcomes);
     /// What the sync comes to.
     fn conclude(&self, view: &Self::View, now: Time) -> Conclusion;
     /// What is told about a step.
@@ -173,7 +173,7 @@ impl<R: Reconciler> Controller<R> {
                 Decision::Act(plan) => {
                     let outcomes = self.executor.execute(errand, &plan).await;
                     self.remember(&subject, &plan, &outcomes);
-                    reconciler.absorb(&mut view, &plan, &outcomes);
+                    reconciler.absorb(&mut view, &plan, outcomes);
                 }
                 Decision::Conclude => return self.finish(&subject, reconciler.conclude(&view, self.clock.wall())).await,
             }
@@ -183,6 +183,9 @@ impl<R: Reconciler> Controller<R> {
 
     /// A status that could not be written is the sync's error before any other.
     async fn finish(&self, subject: &ObjectRef, conclusion: Conclusion) -> Synced {
+        for event in conclusion.events {
+            self.executor.tell(subject, event);
+        }
         if let Some(update) = &conclusion.status {
             match self.executor.update_status(update).await {
                 Ok(version) => self.wrote(subject, subject.resource, version),
@@ -199,8 +202,7 @@ impl<R: Reconciler> Controller<R> {
 impl<R: Reconciler> Controller<R> {
     /// Every write that was answered must be seen before the next sync; those of deletes too.
     fn remember(&self, subject: &ObjectRef, plan: &Plan, outcomes: &Outcomes) {
-        let stages = plan.stages.iter().zip(&outcomes.0);
-        for (step, outcome) in stages.flat_map(|(stage, outcomes)| stage.steps.iter().zip(outcomes)) {
+        for (step, outcome) in outcomes.of(plan) {
             if let Outcome::Done { resource_version, .. } = outcome {
                 self.wrote(subject, step.action.resource(), *resource_version);
             }

@@ -92,7 +92,7 @@ impl Reconciler for Scripted {
 
     fn answer(&self, _: &mut Seen, _: Answer) {}
 
-    fn absorb(&self, _: &mut Seen, _: &Plan, _: &Outcomes) {}
+    fn absorb(&self, _: &mut Seen, _: &Plan, _: Outcomes) {}
 
     fn conclude(&self, view: &Seen, _: Time) -> Conclusion {
         Conclusion {

@@ -247,3 +247,9 @@ pub(crate) fn replica_set_at_zero(n: usize) -> String {
         n % HISTORY + 1,
     )
 }
+
+/// A Deployment's ReplicaSets: the newest is at work, the others are kept for a rollback.
+pub(crate) fn replica_set(n: usize) -> String {
+    let set = replica_set_at_zero(n);
+    if n % HISTORY + 1 < HISTORY { set } else { set.replace("\"replicas\":0", "\"replicas\":50") }
+}

@@ -11,12 +11,16 @@ use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
+use serde_json::value::RawValue;
+
+use crate::annotations::Annotations;
 use crate::claim::ClaimOwner;
 use crate::labels::{Keys, LabelSet, Labels, storable};
 use crate::meta::{ControllerRef, OwnerKind, OwnerRef, Uid};
 use crate::pod::Claim;
 use crate::protobuf::object_meta::Owner;
 use crate::replicaset::Rollout;
+use crate::template::Template;
 
 /// Shared strings, label sets, owner references and whatever else objects have in common.
 #[derive(Default)]
@@ -28,6 +32,8 @@ pub struct Interner {
     claims: Table<[Claim]>,
     claim_owners: Table<[ClaimOwner]>,
     rollouts: Table<Rollout>,
+    annotations: Table<Annotations>,
+    templates: Table<Template>,
     hasher: DefaultHashBuilder,
     /// At how many entries the next sweep is due.
     sweep_at: usize,
@@ -50,6 +56,10 @@ pub struct Interned {
     pub claim_owners: usize,
     /// What Deployments have noted on ReplicaSets.
     pub rollouts: usize,
+    /// Sets of annotations.
+    pub annotations: usize,
+    /// Pod templates.
+    pub templates: usize,
 }
 
 /// A set of one kind of entry. The entries are their own keys.
@@ -191,6 +201,26 @@ impl Interner {
         self.rollouts.insert(hash, Arc::new(rollout), &self.hasher)
     }
 
+    /// The shared form of annotations.
+    pub(crate) fn annotations(&mut self, annotations: Annotations) -> Arc<Annotations> {
+        let hash = self.hash(|state| annotations.hash(state));
+        if let Some(found) = self.annotations.find(hash, |have| *have == annotations) {
+            return found;
+        }
+        self.sweep_if_due();
+        self.annotations.insert(hash, Arc::new(annotations), &self.hasher)
+    }
+
+    /// The shared form of a pod template: one for all versions of an object that only its status tells apart.
+    pub(crate) fn template(&mut self, template: &RawValue) -> Arc<Template> {
+        let hash = self.hash(|state| template.get().hash(state));
+        if let Some(found) = self.templates.find(hash, |have| have.raw().get() == template.get()) {
+            return found;
+        }
+        self.sweep_if_due();
+        self.templates.insert(hash, Arc::new(Template::new(template.to_owned())), &self.hasher)
+    }
+
     /// How much it holds, garbage included.
     pub fn interned(&self) -> Interned {
         Interned {
@@ -201,6 +231,8 @@ impl Interner {
             claims: self.claims.0.len(),
             claim_owners: self.claim_owners.0.len(),
             rollouts: self.rollouts.0.len(),
+            annotations: self.annotations.0.len(),
+            templates: self.templates.0.len(),
         }
     }
 
@@ -233,6 +265,8 @@ impl Interner {
         self.claims.sweep(&self.hasher);
         self.claim_owners.sweep(&self.hasher);
         self.rollouts.sweep(&self.hasher);
+        self.annotations.sweep(&self.hasher);
+        self.templates.sweep(&self.hasher);
         self.shapes.sweep(&self.hasher);
         self.strings.sweep(&self.hasher);
         let live = self.interned().total();
@@ -245,7 +279,8 @@ impl Interner {
 impl Interned {
     /// All entries.
     pub fn total(self) -> usize {
-        self.strings + self.shapes + self.label_sets + self.owners + self.claims + self.claim_owners + self.rollouts
+        let shared = self.strings + self.shapes + self.label_sets + self.owners + self.claims + self.claim_owners;
+        shared + self.rollouts + self.annotations + self.templates
     }
 }
 
@@ -316,6 +351,18 @@ impl Entry for [ClaimOwner] {
 impl Entry for Rollout {
     fn hash_parts(&self, state: &mut impl Hasher) {
         self.hash(state);
+    }
+}
+
+impl Entry for Annotations {
+    fn hash_parts(&self, state: &mut impl Hasher) {
+        self.hash(state);
+    }
+}
+
+impl Entry for Template {
+    fn hash_parts(&self, state: &mut impl Hasher) {
+        self.raw().get().hash(state);
     }
 }
 

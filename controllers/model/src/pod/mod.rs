@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use crate::labels::{LabelSet, Labels};
-use crate::meta::{ControllerRef, ResourceVersion, Time, Timestamp, Uid};
+use crate::meta::{ControllerRef, ObjectKey, ResourceVersion, Time, Timestamp, Uid};
 use crate::object::Object;
+use crate::ownership::Claimable;
+use crate::plan::{ObjectRef, PODS};
 
 pub mod decode;
 
@@ -137,6 +139,17 @@ impl Labels for Pod {
 
     fn len(&self) -> usize {
         self.label_set.len() + usize::from(self.own_labels.name) + usize::from(self.own_labels.index)
+    }
+}
+
+impl Claimable for Pod {
+    fn is_deleting(&self) -> bool {
+        self.deletion.is_some()
+    }
+
+    fn reference(&self) -> ObjectRef {
+        let key = ObjectKey { namespace: self.namespace.clone(), name: Arc::from(&*self.name) };
+        ObjectRef { resource: &PODS, key, uid: self.uid, resource_version: self.resource_version }
     }
 }
 

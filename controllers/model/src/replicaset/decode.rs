@@ -1,19 +1,17 @@
 //! Reads ReplicaSets from JSON, as far as decisions need them read.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{Body, ReplicaSet, ReplicaSetSpec, ReplicaSetStatus, Rollout};
+use crate::annotations::{DESIRED_REPLICAS, MAX_REPLICAS, REVISION, REVISION_HISTORY};
 use crate::error::DecodeError;
-use crate::fingerprint::Fingerprint;
 use crate::intern::{Interned, Interner};
-use crate::labels::LabelSet;
-use crate::meta::{ControllerRef, ObjectKey, ResourceVersion, Timestamp, Uid, identity};
+use crate::json::{WireAnnotations, WireLabels, WireMeta, annotation, copied_annotations, labels, whole_metadata};
 use crate::object::{Decode, Format};
+use crate::raw;
 use crate::selector::{Selector, WireSelector};
 
 /// Reads ReplicaSets from JSON, and shares between them what they have in common.
@@ -23,11 +21,10 @@ pub struct ReplicaSetDecoder {
 }
 
 #[derive(Deserialize)]
-#[serde(bound(deserialize = "'de: 'a"))]
 struct WireReplicaSet<'a> {
     #[serde(borrow)]
-    metadata: BTreeMap<Cow<'a, str>, &'a RawValue>,
-    #[serde(default)]
+    metadata: &'a RawValue,
+    #[serde(borrow, default)]
     spec: WireSpec<'a>,
     #[serde(default)]
     status: Option<ReplicaSetStatus>,
@@ -43,53 +40,6 @@ struct WireSpec<'a> {
     template: Option<&'a RawValue>,
 }
 
-/// The fields of `metadata` that decisions read.
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct WireMeta<'a> {
-    #[serde(borrow)]
-    name: Cow<'a, str>,
-    #[serde(borrow)]
-    namespace: Cow<'a, str>,
-    #[serde(borrow)]
-    uid: Cow<'a, str>,
-    #[serde(borrow)]
-    resource_version: Cow<'a, str>,
-    generation: Option<i64>,
-    #[serde(borrow)]
-    creation_timestamp: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    deletion_timestamp: Option<Cow<'a, str>>,
-    labels: Option<WireLabels>,
-    #[serde(borrow)]
-    annotations: Option<WireAnnotations<'a>>,
-    #[serde(borrow)]
-    owner_references: Option<Vec<WireOwner<'a>>>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct WireAnnotations<'a> {
-    #[serde(borrow, rename = "deployment.kubernetes.io/revision")]
-    revision: Option<Cow<'a, str>>,
-    #[serde(borrow, rename = "deployment.kubernetes.io/desired-replicas")]
-    desired_replicas: Option<Cow<'a, str>>,
-    #[serde(borrow, rename = "deployment.kubernetes.io/revision-history")]
-    revision_history: Option<Cow<'a, str>>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct WireOwner<'a> {
-    #[serde(borrow)]
-    kind: Cow<'a, str>,
-    #[serde(borrow)]
-    name: Cow<'a, str>,
-    #[serde(borrow)]
-    uid: Cow<'a, str>,
-    controller: Option<bool>,
-}
-
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct WireTemplate {
@@ -101,8 +51,6 @@ struct WireTemplate {
 struct WireTemplateMeta {
     labels: Option<WireLabels>,
 }
-
-type WireLabels = BTreeMap<String, String>;
 
 // === impl ReplicaSetDecoder ===
 
@@ -117,18 +65,12 @@ impl ReplicaSetDecoder {
         self.interner.interned()
     }
 
-    fn labels(&mut self, labels: Option<WireLabels>) -> Arc<LabelSet> {
-        let labels = labels.unwrap_or_default();
-        self.interner.label_set(&mut labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect())
-    }
-
-    fn rollout(&mut self, annotations: Option<WireAnnotations<'_>>) -> Arc<Rollout> {
-        let WireAnnotations { revision, desired_replicas, revision_history } = annotations.unwrap_or_default();
-        let own = |text: Option<Cow<'_, str>>| text.map(|text| Box::from(&*text));
+    fn rollout(&mut self, annotations: &WireAnnotations<'_>) -> Arc<Rollout> {
         self.interner.rollout(Rollout {
-            revision: own(revision),
-            desired_replicas: own(desired_replicas),
-            revision_history: own(revision_history),
+            revision: annotation(annotations, REVISION),
+            revision_history: annotation(annotations, REVISION_HISTORY),
+            desired_replicas: annotation(annotations, DESIRED_REPLICAS),
+            max_replicas: annotation(annotations, MAX_REPLICAS),
         })
     }
 }
@@ -137,41 +79,39 @@ impl Decode for ReplicaSetDecoder {
     type Object = ReplicaSet;
     const FORMAT: Format = Format::Json;
 
-    fn decode(&mut self, raw: &[u8]) -> Result<ReplicaSet, DecodeError> {
-        let wire: WireReplicaSet<'_> = serde_json::from_slice(raw)?;
+    fn decode(&mut self, bytes: &[u8]) -> Result<ReplicaSet, DecodeError> {
+        let wire: WireReplicaSet<'_> = serde_json::from_slice(bytes)?;
         let metadata = whole_metadata(wire.metadata)?;
         let meta: WireMeta<'_> = serde_json::from_str(metadata.get())?;
-        for (field, value) in [("name", &meta.name), ("namespace", &meta.namespace)] {
-            if value.is_empty() {
-                return Err(identity(field, value));
-            }
-        }
-        let uid = Uid::parse(&meta.uid).filter(|uid| *uid != Uid::NONE).ok_or_else(|| identity("uid", &meta.uid))?;
-        let owner = controlling(meta.owner_references.as_deref().unwrap_or_default());
-        let controller = owner.map_or(ControllerRef::None, |owner| self.interner.controller_ref(&owner.kind, &owner.name, &owner.uid));
-        let foreign_controller = owner.filter(|_| controller == ControllerRef::Foreign).and_then(|owner| Uid::parse(&owner.uid));
-        let template = wire.spec.template.map_or("{}", RawValue::get);
-        let template_labels = serde_json::from_str::<Option<WireTemplate>>(template)?.and_then(|t| t.metadata).and_then(|m| m.labels);
-        let labels = self.labels(meta.labels);
+        let (controller, foreign_controller) = meta.controller(&mut self.interner);
+        let empty = raw::empty();
+        let template = wire.spec.template.unwrap_or(&empty);
+        let template_labels = serde_json::from_str::<Option<WireTemplate>>(template.get())?;
+        let template_labels = template_labels.and_then(|template| template.metadata).and_then(|metadata| metadata.labels);
+        let (key, uid) = (meta.key(&mut self.interner)?, meta.uid()?);
+        let (resource_version, created, deletion) = (meta.version(), meta.created(), meta.deletion());
+        let annotations = meta.annotations.unwrap_or_default();
+        let labels_of_set = labels(meta.labels, &mut self.interner);
         let mut set = ReplicaSet {
-            key: ObjectKey { namespace: self.interner.string(&meta.namespace), name: Arc::from(&*meta.name) },
+            key,
             uid,
-            resource_version: ResourceVersion::parse(&meta.resource_version),
+            resource_version,
             generation: meta.generation.unwrap_or(0),
-            created: meta.creation_timestamp.as_deref().and_then(Timestamp::parse),
-            deletion: meta.deletion_timestamp.as_deref().and_then(Timestamp::parse),
+            created,
+            deletion,
             controller,
             foreign_controller: foreign_controller.map(Box::new),
-            rollout: self.rollout(meta.annotations),
+            rollout: self.rollout(&annotations),
+            annotations: copied_annotations(&annotations, &mut self.interner),
             spec: ReplicaSetSpec {
                 replicas: wire.spec.replicas.unwrap_or(1),
                 min_ready_seconds: wire.spec.min_ready_seconds.unwrap_or(0),
-                selector: Selector::interned(wire.spec.selector, &labels, &mut self.interner).map_err(Box::new),
-                template_labels: self.labels(template_labels),
+                selector: Selector::interned(wire.spec.selector, &labels_of_set, &mut self.interner).map_err(Box::new),
+                template_labels: labels(template_labels, &mut self.interner),
             },
             status: wire.status.unwrap_or_default(),
-            labels,
-            body: Body::Whole { metadata: Arc::from(metadata), template: Arc::from(raw_value(template.to_owned())?) },
+            labels: labels_of_set,
+            body: Body::Whole { metadata: Arc::from(metadata), template: self.interner.template(template) },
         };
         set.let_go();
         Ok(set)
@@ -185,7 +125,7 @@ impl ReplicaSet {
     fn let_go(&mut self) {
         if let Body::Whole { template, .. } = &self.body
             && self.is_at_rest_at_zero()
-            && let Some(template) = Fingerprint::of_template(template)
+            && let Some(template) = template.fingerprint()
         {
             self.body = Body::AtZero { template };
         }
@@ -197,19 +137,4 @@ impl ReplicaSet {
         let none = [self.spec.replicas, status.replicas, status.terminating_replicas.unwrap_or(0)].iter().all(|count| *count == 0);
         none && status.observed_generation >= self.generation
     }
-}
-
-/// `metadata` without managedFields, every other field byte for byte.
-fn whole_metadata(mut fields: BTreeMap<Cow<'_, str>, &RawValue>) -> Result<Box<RawValue>, DecodeError> {
-    fields.remove("managedFields");
-    raw_value(serde_json::to_string(&fields)?)
-}
-
-fn raw_value(json: String) -> Result<Box<RawValue>, DecodeError> {
-    Ok(RawValue::from_string(json)?)
-}
-
-/// Upstream `k8s.io/apimachinery/pkg/apis/meta/v1` `GetControllerOf`: the first reference that says so.
-fn controlling<'a, 'b>(owners: &'a [WireOwner<'b>]) -> Option<&'a WireOwner<'b>> {
-    owners.iter().find(|owner| owner.controller == Some(true))
 }

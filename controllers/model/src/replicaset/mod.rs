@@ -10,12 +10,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 pub use self::decode::ReplicaSetDecoder;
+use crate::annotations::Annotations;
+use crate::condition::{self, Condition};
 use crate::fingerprint::Fingerprint;
+use crate::json::{is_default, null_is_default};
 use crate::labels::{LabelSet, Labels};
 use crate::meta::{ControllerRef, ObjectKey, OwnerKind, OwnerRef, ResourceVersion, Timestamp, Uid};
 use crate::object::Object;
+use crate::ownership::Claimable;
 use crate::plan::{ObjectRef, REPLICASETS};
 use crate::selector::{Selector, SelectorError};
+use crate::template::Template;
 
 /// An `apps/v1` ReplicaSet.
 #[derive(Debug)]
@@ -38,6 +43,8 @@ pub struct ReplicaSet {
     pub labels: Arc<LabelSet>,
     /// What its Deployment has noted on it.
     pub rollout: Arc<Rollout>,
+    /// The annotations that a Deployment hands on, and takes back on a rollback.
+    pub annotations: Arc<Annotations>,
     /// `spec`, but for the template.
     pub spec: ReplicaSetSpec,
     /// `status`.
@@ -56,7 +63,7 @@ pub enum Body {
         /// The whole `metadata` but managedFields, as it was read.
         metadata: Arc<RawValue>,
         /// `spec.template`, as it was read.
-        template: Arc<RawValue>,
+        template: Arc<Template>,
     },
     /// No pods are wanted (`spec.replicas`), there are none (`status.replicas`, `status.terminatingReplicas`) and the status speaks of
     /// this generation: none will be made of this version of the object, and hardly a status written. Whoever needs the object reads it live.
@@ -66,16 +73,18 @@ pub enum Body {
     },
 }
 
-/// The annotations that a Deployment reads of its old ReplicaSets, as text: it never touches one that it cannot read
+/// The annotations by which a Deployment keeps its books on its ReplicaSets, as text: it never touches one that it cannot read
 /// (upstream `pkg/controller/deployment/util/deployment_util.go` `SetNewReplicaSetAnnotations`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Rollout {
     /// `deployment.kubernetes.io/revision`.
     pub revision: Option<Box<str>>,
-    /// `deployment.kubernetes.io/desired-replicas`.
-    pub desired_replicas: Option<Box<str>>,
     /// `deployment.kubernetes.io/revision-history`.
     pub revision_history: Option<Box<str>>,
+    /// `deployment.kubernetes.io/desired-replicas`.
+    pub desired_replicas: Option<Box<str>>,
+    /// `deployment.kubernetes.io/max-replicas`.
+    pub max_replicas: Option<Box<str>>,
 }
 
 /// `spec` of a ReplicaSet.
@@ -98,44 +107,23 @@ pub struct ReplicaSetStatus {
     /// Active pods.
     pub replicas: i32,
     /// Active pods that carry every label of the template.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub fully_labeled_replicas: i32,
     /// Ready pods.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub ready_replicas: i32,
     /// Pods ready for at least minReadySeconds.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub available_replicas: i32,
     /// Terminating pods; absent while the gate `DeploymentReplicaSetTerminatingReplicas` is off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminating_replicas: Option<i32>,
     /// The generation this status speaks of.
-    #[serde(skip_serializing_if = "is_zero_i64")]
+    #[serde(skip_serializing_if = "is_default")]
     pub observed_generation: i64,
     /// Conditions, in their order.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_is_default")]
     pub conditions: Vec<Condition>,
-    /// Everything else.
-    #[serde(flatten)]
-    pub other: BTreeMap<String, serde_json::Value>,
-}
-
-/// A condition of a workload's status.
-#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Condition {
-    /// `type`.
-    pub r#type: String,
-    /// `True`, `False` or `Unknown`.
-    pub status: String,
-    /// When `status` last changed, RFC 3339.
-    pub last_transition_time: Option<String>,
-    /// A word for programs.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub reason: String,
-    /// A sentence for people.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub message: String,
     /// Everything else.
     #[serde(flatten)]
     pub other: BTreeMap<String, serde_json::Value>,
@@ -144,11 +132,6 @@ pub struct Condition {
 // === impl ReplicaSet ===
 
 impl ReplicaSet {
-    /// This ReplicaSet as a reference.
-    pub fn reference(&self) -> ObjectRef {
-        ObjectRef { resource: &REPLICASETS, key: self.key.clone(), uid: self.uid, resource_version: self.resource_version }
-    }
-
     /// The owner that its pods name.
     pub fn as_owner(&self) -> Arc<OwnerRef> {
         Arc::new(OwnerRef { kind: OwnerKind::ReplicaSet, name: self.key.name.clone(), uid: self.uid })
@@ -172,11 +155,29 @@ impl ReplicaSet {
     }
 
     /// `spec.template`, if it is kept.
-    pub fn template(&self) -> Option<&Arc<RawValue>> {
+    pub fn template(&self) -> Option<&RawValue> {
         match &self.body {
-            Body::Whole { template, .. } => Some(template),
+            Body::Whole { template, .. } => Some(template.raw()),
             Body::AtZero { .. } => None,
         }
+    }
+
+    /// What tells whether another template says the same, see [`Fingerprint::of_template`].
+    pub fn template_fingerprint(&self) -> Option<Fingerprint> {
+        match &self.body {
+            Body::Whole { template, .. } => template.fingerprint(),
+            Body::AtZero { template } => Some(*template),
+        }
+    }
+}
+
+impl Claimable for ReplicaSet {
+    fn is_deleting(&self) -> bool {
+        self.deletion.is_some()
+    }
+
+    fn reference(&self) -> ObjectRef {
+        ObjectRef { resource: &REPLICASETS, key: self.key.clone(), uid: self.uid, resource_version: self.resource_version }
     }
 }
 
@@ -211,26 +212,8 @@ impl Object for ReplicaSet {
 impl ReplicaSetStatus {
     /// The condition of that type.
     pub fn condition(&self, r#type: &str) -> Option<&Condition> {
-        self.conditions.iter().find(|condition| condition.r#type == r#type)
+        condition::find(&self.conditions, r#type)
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands references to skip_serializing_if")]
-fn is_zero(value: &i32) -> bool {
-    *value == 0
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands references to skip_serializing_if")]
-fn is_zero_i64(value: &i64) -> bool {
-    *value == 0
-}
-
-fn null_is_empty<'de, D, T>(from: D) -> Result<Vec<T>, D::Error>
-where
-    D: serde::Deserializer<'de>,
-    T: Deserialize<'de>,
-{
-    Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use model::labels::LabelSet;
 use model::object::Decode;
-use model::plan::{Action, Answer, ApiError, Conclusion, Decision, Lookup, Outcome, Outcomes, Plan, Question};
+use model::plan::{Action, Answer, ApiError, Conclusion, Decision, Lookup, NewName, Outcome, Outcomes, Plan, Question};
 use model::pod::{OwnLabels, Phase};
 use model::replicaset::ReplicaSetDecoder;
 use model::{ControllerRef, OwnerKind, OwnerRef, Pod, ReplicaSet, ResourceVersion, Time, Timestamp, Uid};
@@ -100,11 +100,12 @@ pub fn sync(mut view: View, live: Option<&Answer>, mut api: impl FnMut(&Action) 
     for _ in 0..10 {
         match decide(&view, NOW) {
             Decision::Ask(question) => {
-                let Question::MayAdopt(owner) = &question;
-                view.answer(live.cloned().unwrap_or(Answer::Owner { uid: owner.uid, deleting: false }));
+                let Question::MayAdopt(owner) = &question else { panic!("{question:?}") };
+                view.answer(live.unwrap_or(&Answer::Owner { uid: owner.uid, deleting: false }));
                 did.asked.push(question);
             }
-            Decision::Look(Lookup::RelatedPods) => {
+            Decision::Look(lookup) => {
+                assert_eq!(lookup, Lookup::RelatedPods);
                 did.lookups += 1;
                 view.relate(view.pods.clone());
             }
@@ -121,13 +122,21 @@ pub fn sync(mut view: View, live: Option<&Answer>, mut api: impl FnMut(&Action) 
     panic!("the sync did not end");
 }
 
+fn prefix(name: &NewName) -> &str {
+    match name {
+        NewName::Generated(prefix) => prefix,
+        NewName::Given(name) => panic!("pods' names are generated: {name}"),
+    }
+}
+
 fn carry_out(plan: &Plan, actions: &mut Vec<String>, api: &mut impl FnMut(&Action) -> Outcome) -> Outcomes {
     let stages = plan.stages.iter().map(|stage| {
         let outcomes = stage.steps.iter().map(|step| {
             actions.push(match &step.action {
-                Action::Create(create) => format!("create {}", create.body.generate_name),
+                Action::Create(create) => format!("create {}", prefix(&create.body.name)),
                 Action::Delete(delete) => format!("delete {}", delete.target.key.name),
                 Action::Own(own) => format!("{:?} {}", own.change, own.target.key.name).to_lowercase(),
+                Action::Patch(_) | Action::Edit(_) => panic!("a ReplicaSet's sync changes no fields: {step:?}"),
             });
             api(&step.action)
         });

@@ -1,0 +1,242 @@
+//! Pod templates in the one form that all equal ones share.
+//!
+//! Upstream compares templates as Go values (`pkg/controller/deployment/util` `EqualIgnoreHash`, which is
+//! `apiequality.Semantic.DeepEqual` without the label `pod-template-hash`). Here they stay JSON, so what the types decide is looked up in
+//! [`schema`], which is printed from upstream's types: where `{}` is no different from nothing, where "1Gi" is an amount and where it is
+//! text. Each value is read as Go's decoder reads it and written in one spelling; what equals its type's zero value is left out of structs.
+//!
+//! A field that is not in the table is newer than it. It is kept as it is: any difference but the order of keys, white space and
+//! escapes counts. So does a value that upstream could not read.
+
+mod cursor;
+mod kind;
+mod quantity;
+// Its lines are as the program breaks them that prints it.
+#[rustfmt::skip]
+mod schema;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use serde_json::value::RawValue;
+
+use crate::fingerprint::POD_TEMPLATE_HASH;
+use cursor::Cursor;
+pub use kind::{Fields, Kind};
+use quantity::Quantity;
+
+/// Where the label is that the comparison leaves out.
+const LEFT_OUT: &[&str] = &["metadata", "labels", POD_TEMPLATE_HASH];
+/// As deep as `serde_json` reads.
+const MAX_DEPTH: usize = 128;
+
+/// What a pod template is read as.
+pub fn pod_template() -> Kind {
+    Kind::Struct(&schema::POD_TEMPLATE_SPEC)
+}
+
+/// The form, in bytes that are equal for two templates if and only if upstream holds the templates to be equal. `None` for what is no
+/// object, is nested too deeply, or has a string that is no Unicode.
+///
+/// The bytes mean something only within this process.
+pub fn normal_form(template: &RawValue) -> Option<Vec<u8>> {
+    let json = Cursor::new(template.get());
+    (json.peek() == Some(b'{')).then_some(())?;
+    let mut writer = Writer { json, out: Vec::with_capacity(template.get().len()), depth: 0 };
+    writer.value(Some(pod_template()), LEFT_OUT)?;
+    Some(writer.out)
+}
+
+/// Reads JSON and appends its form. Every value starts with a byte that says how to read on, so that none can be taken for another.
+struct Writer<'a> {
+    json: Cursor<'a>,
+    out: Vec<u8>,
+    depth: usize,
+}
+
+/// What the members of an object are.
+#[derive(Clone, Copy)]
+enum Members {
+    Struct(&'static Fields),
+    Map(Kind),
+    Unknown,
+}
+
+/// Whether a value is the zero value of its type.
+type IsZero = bool;
+
+impl<'a> Writer<'a> {
+    /// Writes the next value, of no known kind if the table does not have its field. `left_out` is the path, from here, of a map entry to
+    /// leave out.
+    fn value(&mut self, kind: Option<Kind>, left_out: &[&str]) -> Option<IsZero> {
+        match (kind, self.json.peek()?) {
+            (Some(kind), b'n') => {
+                self.json.scalar()?;
+                self.null(kind);
+                Some(true)
+            }
+            (Some(Kind::Pointer(to)), _) => self.value(Some(*to), left_out).map(|_| false),
+            (Some(Kind::Struct(fields)), b'{') => self.object(Members::Struct(fields), left_out),
+            (Some(Kind::Map(of)), b'{') => self.object(Members::Map(*of), left_out),
+            (Some(Kind::List(of)), b'[') => self.list(Some(*of)),
+            (Some(Kind::Raw), _) => {
+                let text = self.json.value()?;
+                self.text(b'r', text)?;
+                Some(false)
+            }
+            (Some(Kind::Quantity), b'"' | b'-' | b'0'..=b'9') => self.quantity(),
+            (Some(Kind::Time), b'"') => self.time(),
+            (kind, b'"') => {
+                let text = self.json.string()?;
+                self.text(b's', &text)?;
+                Some(matches!(kind, Some(Kind::Text)) && text.is_empty())
+            }
+            (None, b'n') | (_, b't' | b'f' | b'-' | b'0'..=b'9') => self.scalar(kind),
+            (_, b'{') => self.object(Members::Unknown, left_out).map(|_| false),
+            (_, b'[') => self.list(None).map(|_| false),
+            _ => None,
+        }
+    }
+
+    /// What Go's decoder makes of null: the zero value.
+    fn null(&mut self, kind: Kind) {
+        self.out.extend_from_slice(match kind {
+            Kind::Pointer(_) => b"=null;",
+            Kind::Integer | Kind::IntOrString => b"=0;",
+            Kind::Boolean => b"=false;",
+            Kind::Struct(_) | Kind::Map(_) => b"{}",
+            Kind::List(_) => b"[]",
+            Kind::Text => b"s\0\0\0\0",
+            Kind::Raw => b"r\0\0\0\0",
+            Kind::Quantity => b"qe0;",
+            Kind::Time => b"t;",
+        });
+    }
+
+    fn scalar(&mut self, kind: Option<Kind>) -> Option<IsZero> {
+        let text = match self.json.scalar()? {
+            "-0" => "0",
+            text => text,
+        };
+        self.out.push(b'=');
+        self.out.extend_from_slice(text.as_bytes());
+        self.out.push(b';');
+        Some(match kind {
+            Some(Kind::Integer | Kind::IntOrString) => text == "0",
+            Some(Kind::Boolean) => text == "false",
+            _ => false,
+        })
+    }
+
+    fn text(&mut self, tag: u8, text: &str) -> Option<()> {
+        self.out.push(tag);
+        self.out.extend_from_slice(&u32::try_from(text.len()).ok()?.to_be_bytes());
+        self.out.extend_from_slice(text.as_bytes());
+        Some(())
+    }
+
+    fn quantity(&mut self) -> Option<IsZero> {
+        let is_text = self.json.peek() == Some(b'"');
+        let text = if is_text { self.json.string()? } else { Cow::Borrowed(self.json.scalar()?) };
+        let Some(quantity) = Quantity::parse(&text) else {
+            return self.text(if is_text { b's' } else { b'=' }, &text).map(|()| false);
+        };
+        self.out.extend_from_slice(if quantity.negative { b"q-" } else { b"q" });
+        self.out.extend_from_slice(&quantity.digits);
+        self.out.push(b'e');
+        self.out.extend_from_slice(quantity.scale.to_string().as_bytes());
+        self.out.push(b';');
+        Some(quantity.is_zero())
+    }
+
+    fn time(&mut self) -> Option<IsZero> {
+        /// Seconds to the first of January of the year 1, which is Go's zero time.
+        const ZERO: i64 = -62_135_596_800;
+        let text = self.json.string()?;
+        let Ok(at) = text.parse::<jiff::Timestamp>() else {
+            return self.text(b's', &text).map(|()| false);
+        };
+        let is_zero = at.as_second() == ZERO && at.subsec_nanosecond() == 0;
+        if is_zero {
+            self.null(Kind::Time);
+        } else {
+            self.out.push(b't');
+            self.out.extend_from_slice(at.as_nanosecond().to_string().as_bytes());
+            self.out.push(b';');
+        }
+        Some(is_zero)
+    }
+
+    fn list(&mut self, kind: Option<Kind>) -> Option<IsZero> {
+        self.descend()?;
+        self.json.eat(b'[');
+        self.out.push(b'[');
+        let mut is_empty = true;
+        while self.json.has_next(b']') {
+            self.value(kind, &[])?;
+            is_empty = false;
+        }
+        self.out.push(b']');
+        self.depth -= 1;
+        Some(is_empty)
+    }
+
+    fn object(&mut self, members: Members, left_out: &[&str]) -> Option<IsZero> {
+        self.descend()?;
+        self.json.eat(b'{');
+        let start = self.out.len();
+        let mut written = Vec::new();
+        while self.json.has_next(b'}') {
+            written.push(self.member(members, left_out, start)?);
+        }
+        self.depth -= 1;
+        self.arrange(start, written)
+    }
+
+    /// Writes a member and says where, from `start`: nowhere, if it makes no difference.
+    fn member(&mut self, members: Members, left_out: &[&str], start: usize) -> Option<(Cow<'a, str>, Range<usize>)> {
+        let name = self.json.string()?;
+        self.json.eat(b':');
+        let at = self.out.len();
+        self.text(b's', &name)?;
+        let (is_left_out, left_out) = match left_out {
+            [last] => (*last == name, &[][..]),
+            [first, rest @ ..] if *first == name => (false, rest),
+            _ => (false, &[][..]),
+        };
+        let (kind, keeps_zeros) = match members {
+            Members::Struct(fields) => (fields.get(&name), false),
+            Members::Map(of) => (Some(of), true),
+            Members::Unknown => (None, true),
+        };
+        let is_zero = self.value(kind, left_out)?;
+        if is_left_out || is_zero && !keeps_zeros {
+            self.out.truncate(at);
+        }
+        Some((name, at - start..self.out.len() - start))
+    }
+
+    /// Brings the members written since `start` into order.
+    fn arrange(&mut self, start: usize, mut members: Vec<(Cow<'a, str>, Range<usize>)>) -> Option<IsZero> {
+        let written = self.out.split_off(start);
+        self.out.push(b'{');
+        members.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let mut members = members.into_iter().peekable();
+        while let Some((name, range)) = members.next() {
+            // Of several with one name the last is read.
+            if members.peek().is_none_or(|(next, _)| *next != name) {
+                self.out.extend_from_slice(written.get(range)?);
+            }
+        }
+        let is_empty = self.out.len() == start + 1;
+        self.out.push(b'}');
+        Some(is_empty)
+    }
+
+    fn descend(&mut self) -> Option<()> {
+        self.depth += 1;
+        (self.depth <= MAX_DEPTH).then_some(())
+    }
+}
