@@ -12,10 +12,7 @@ use crate::{Server, wait};
 /// The limiter is open for both: it is not what is measured.
 const RATE: u32 = 5000;
 
-/// The only controller that both run.
-const CONTROLLER: &str = "replicaset-controller";
-
-/// Who runs the ReplicaSet controller.
+/// Who runs the controllers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Contender {
@@ -35,12 +32,22 @@ impl fmt::Display for Contender {
 }
 
 impl Contender {
-    /// Starts it and returns at once: the start itself is measured.
-    pub(super) fn spawn(self, plane: &ControlPlane) -> Result<Server> {
+    /// Starts it with these controllers and returns at once: the start itself is measured.
+    pub(super) fn spawn(self, plane: &ControlPlane, controllers: &[&'static str]) -> Result<Server> {
+        let controllers = controllers.iter().copied();
         match self {
-            Self::Ours => plane.launch().controllers([CONTROLLER]).rate(RATE, RATE).spawn(),
-            Self::Kcm => plane.spawn_controller_manager(&ControllerManager::only([CONTROLLER]).unlimited()),
+            Self::Ours => plane.launch().controllers(controllers).rate(RATE, RATE).spawn(),
+            Self::Kcm => plane.spawn_controller_manager(&ControllerManager::only(controllers).unlimited()),
         }
+    }
+
+    /// Ends it.
+    pub(super) async fn stop(self, server: &mut Server) -> Result<()> {
+        let status = server.terminate().await?;
+        // How KCM ends is its own affair.
+        let fine = self == Self::Kcm || status.success();
+        ensure!(fine, "{self} ended with {status}:\n{}", server.process().log_tail(20));
+        Ok(())
     }
 
     /// Waits until it has read the cluster and begins to work, as its log says.

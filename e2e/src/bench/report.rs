@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 
 use super::summary::{Row, Target, Unit};
-use super::{Measurement, Scenario, summary};
+use super::Scenario;
 
 /// Where it was measured, and what.
 #[derive(Debug, Clone, Serialize)]
@@ -59,24 +59,26 @@ fn memory(meminfo: &str) -> Result<u64> {
 const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// Everything to print at the end.
+/// The table of one scenario.
 #[derive(Debug)]
 pub struct Report<'a> {
     /// What was asked of both.
-    pub scenario: Scenario,
+    pub title: String,
+    /// How often.
+    pub runs: usize,
     /// What came of it.
-    pub measurements: &'a [Measurement],
+    pub rows: &'a [Row],
+    /// For which size the targets are meant.
+    pub meant_for: &'static str,
 }
 
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows = summary::rows(self.measurements);
-        let pod = self.measurements.first().map_or(0, |it| it.pod_bytes);
-        writeln!(f, "{}; a pod is {:.1} KB of JSON", self.scenario, pod as f64 / 1000.0)?;
-        let runs = self.measurements.iter().map(|it| it.run).max().unwrap_or(0);
-        writeln!(f, "{}\n", if runs == 1 { "one run of each".to_owned() } else { format!("medians of {runs} runs of each") })?;
+        let Self { title, runs, rows, meant_for } = self;
+        writeln!(f, "{title}")?;
+        writeln!(f, "{}\n", if *runs == 1 { "one run of each".to_owned() } else { format!("medians of {runs} runs of each") })?;
         writeln!(f, "{:<34} {:>11} {:>11} {:>9}   {:<12}", "", "ours", "KCM", "ours/KCM", "target")?;
-        for row in &rows {
+        for row in *rows {
             let ratio = row.ratio.map_or_else(|| "-".to_owned(), show_ratio);
             let (target, verdict) = (row.target.map(|target| show_target(target, row.unit)).unwrap_or_default(), show_verdict(row));
             let line = format!(
@@ -88,7 +90,7 @@ impl fmt::Display for Report<'_> {
             writeln!(f, "{}", line.trim_end())?;
         }
         let (met, all) = (rows.iter().filter(|row| row.met == Some(true)).count(), rows.iter().filter(|row| row.target.is_some()).count());
-        write!(f, "\n{met} of {all} targets met (they are meant for 100,000 pods)")
+        writeln!(f, "\n{met} of {all} targets met (they are meant for {meant_for})")
     }
 }
 
@@ -106,6 +108,7 @@ fn show(value: f64, unit: Unit) -> String {
         Unit::Seconds => format!("{value:.2} s"),
         Unit::PerSecond => format!("{value:.0} /s"),
         Unit::PerPod => format!("{value:.3}"),
+        Unit::Pieces => format!("{value:.0}"),
     }
 }
 
@@ -116,6 +119,7 @@ fn show_ratio(ratio: f64) -> String {
 
 fn show_target(target: Target, unit: Unit) -> String {
     match target {
+        Target::RatioAtMost(ratio) if ratio >= 1.0 => format!("<= {ratio}"),
         Target::RatioAtMost(ratio) => format!("<= 1/{:.0}", 1.0 / ratio),
         Target::RatioAtLeast(ratio) => format!(">= {ratio:.0}"),
         Target::AtMost(limit) => format!("<= {}", show(limit, unit)),

@@ -22,6 +22,9 @@ const QUIET: Duration = Duration::from_secs(1);
 /// The slowest creation, in pods per second, that is still waited for.
 const SLOWEST: u64 = 40;
 
+/// What both run.
+const CONTROLLERS: &[&str] = &["replicaset-controller"];
+
 const NAMESPACE_OF_PROBE: &str = "bench-probe";
 const NAMESPACE_OF_SINGLE: &str = "bench-single";
 
@@ -41,7 +44,7 @@ pub(super) async fn measure(contender: Contender, run: usize, scenario: Scenario
     for namespace in [NAMESPACE_OF_PROBE, NAMESPACE_OF_SINGLE] {
         create_namespace(plane.admin(), namespace).await?;
     }
-    let controller = contender.spawn(&plane)?;
+    let controller = contender.spawn(&plane, CONTROLLERS)?;
     let mut at_work = Run { contender, controller, plane, scenario };
     let measurement = at_work.phases(run).await?;
     at_work.stop().await?;
@@ -141,7 +144,7 @@ impl Run {
         create_set(&client, NAMESPACE_OF_PROBE, "probe", 1).await?;
         let within = Duration::from_secs(60 + self.scenario.pods / 500);
         let started = Instant::now();
-        self.controller = self.contender.spawn(&self.plane)?;
+        self.controller = self.contender.spawn(&self.plane, CONTROLLERS)?;
         self.contender.synced(&mut self.controller, within).await?;
         let synced = self.moment(started)?;
         wait::until("the pod that was missing", within, async || {
@@ -157,11 +160,7 @@ impl Run {
     }
 
     async fn stop(&mut self) -> Result<()> {
-        let status = self.controller.terminate().await?;
-        // How KCM ends is its own affair.
-        let fine = self.contender == Contender::Kcm || status.success();
-        ensure!(fine, "{} ended with {status}:\n{}", self.contender, self.controller.process().log_tail(20));
-        Ok(())
+        self.contender.stop(&mut self.controller).await
     }
 
     fn moment(&self, started: Instant) -> Result<Moment> {

@@ -7,7 +7,7 @@ use kube::Client;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-/// Requests in flight while ReplicaSets are made: enough to be always ahead of the controller.
+/// Requests in flight while objects are made: enough to be always ahead of the controller.
 const CREATORS: usize = 8;
 
 /// The first part of the load: many ReplicaSets of moderate size.
@@ -51,21 +51,12 @@ impl Scenario {
     /// Makes the many ReplicaSets, several at a time.
     pub(super) async fn create(self, client: &Client) -> Result<()> {
         let sets: Vec<_> = (0_u64..).zip(self.sizes()).map(|(n, size)| (self.namespace(n), n, size)).collect();
-        let mut creators = JoinSet::new();
-        for first in 0..CREATORS {
-            let mine: Vec<_> = sets.iter().skip(first).step_by(CREATORS).cloned().collect();
+        let client = client.clone();
+        for_all(&sets, move |(namespace, n, size)| {
             let client = client.clone();
-            creators.spawn(async move {
-                for (namespace, n, size) in mine {
-                    create_set(&client, &namespace, &format!("web-{n}"), size).await?;
-                }
-                anyhow::Ok(())
-            });
-        }
-        while let Some(ended) = creators.join_next().await {
-            ended??;
-        }
-        Ok(())
+            async move { create_set(&client, &namespace, &format!("web-{n}"), size).await }
+        })
+        .await
     }
 
     /// How many ReplicaSets say in their status that all their pods are there, and how many there are.
@@ -78,6 +69,29 @@ impl Scenario {
         });
         Ok((settled.count(), sets.len()))
     }
+}
+
+/// Does something for each, several at a time.
+pub(super) async fn for_all<T, F>(all: &[T], each: impl Fn(T) -> F + Clone + Send + 'static) -> Result<()>
+where
+    T: Clone + Send + 'static,
+    F: Future<Output = Result<()>> + Send,
+{
+    let mut workers = JoinSet::new();
+    for first in 0..CREATORS {
+        let mine: Vec<_> = all.iter().skip(first).step_by(CREATORS).cloned().collect();
+        let each = each.clone();
+        workers.spawn(async move {
+            for one in mine {
+                each(one).await?;
+            }
+            anyhow::Ok(())
+        });
+    }
+    while let Some(ended) = workers.join_next().await {
+        ended??;
+    }
+    Ok(())
 }
 
 /// Makes a namespace.
@@ -111,7 +125,7 @@ pub(super) async fn pod_bytes(client: &Client) -> Result<u64> {
     Ok(list.pointer("/items/0").context("no pod")?.to_string().len() as u64)
 }
 
-async fn post(client: &Client, path: &str, body: &Value) -> Result<()> {
+pub(super) async fn post(client: &Client, path: &str, body: &Value) -> Result<()> {
     let request = Request::post(path).header(CONTENT_TYPE, "application/json").body(body.to_string().into_bytes())?;
     client.request::<Value>(request).await.map(drop).with_context(|| format!("POST {path}"))
 }
@@ -131,7 +145,7 @@ fn replica_set(name: &str, replicas: u64) -> Value {
     })
 }
 
-fn annotations(name: &str) -> Value {
+pub(super) fn annotations(name: &str) -> Value {
     json!({
         "kubectl.kubernetes.io/default-container": "server",
         "prometheus.io/scrape": "true",
@@ -140,7 +154,7 @@ fn annotations(name: &str) -> Value {
     })
 }
 
-fn pod_spec(name: &str) -> Value {
+pub(super) fn pod_spec(name: &str) -> Value {
     json!({
         "containers": [container(name, "server", 8080), container(name, "sidecar", 15_020)],
         "serviceAccountName": "default",

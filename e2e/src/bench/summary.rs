@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Contender, Creation, Measurement};
+use super::{Contender, Creation, Measurement, RolloutMeasurement};
 
 /// One number of both contenders.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -35,6 +35,16 @@ pub enum Unit {
     PerSecond,
     /// Pieces per pod.
     PerPod,
+    /// Pieces.
+    Pieces,
+}
+
+/// What one contender took for one scenario.
+pub trait Measured: Sized + 'static {
+    /// Whose it is.
+    fn contender(&self) -> Contender;
+    /// What is read off it, in the order of the table.
+    fn metrics() -> &'static [Metric<Self>];
 }
 
 /// What is to be reached.
@@ -61,17 +71,18 @@ impl Target {
 }
 
 /// A number to be read off a measurement.
-struct Metric {
+#[derive(Debug)]
+pub struct Metric<M> {
     name: &'static str,
     unit: Unit,
     target: Option<Target>,
-    value: fn(&Measurement) -> f64,
+    value: fn(&M) -> f64,
 }
 
 const MIB: f64 = 1024.0 * 1024.0;
 
 /// Everything that is compared, in the order of the table. The targets are meant for 100,000 pods.
-const METRICS: &[Metric] = &[
+const METRICS: &[Metric<Measurement>] = &[
     metric("idle: RSS", Unit::Bytes, Some(Target::AtMost(12.0 * MIB)), |it| it.idle_rss as f64),
     metric("creation: pods/s", Unit::PerSecond, Some(Target::RatioAtLeast(1.0)), |it| it.creation.rate()),
     metric("creation: CPU", Unit::Seconds, None, |it| it.creation.cpu),
@@ -95,8 +106,43 @@ const METRICS: &[Metric] = &[
     metric("  events per pod, not in the sum", Unit::PerPod, None, |it| it.single.events_per_pod()),
 ];
 
-const fn metric(name: &'static str, unit: Unit, target: Option<Target>, value: fn(&Measurement) -> f64) -> Metric {
+/// Of a rolling update. The targets are meant for 1,000 Deployments.
+const ROLLOUT_METRICS: &[Metric<RolloutMeasurement>] = &[
+    metric("rolling update: time", Unit::Seconds, Some(Target::RatioAtMost(1.0)), |it| it.seconds),
+    metric("rolling update: CPU", Unit::Seconds, Some(Target::RatioAtMost(1.0 / 4.0)), |it| it.cpu),
+    metric("rolling update: writes", Unit::Pieces, Some(Target::RatioAtMost(1.1)), |it| it.writes.without_events()),
+    metric("  creates", Unit::Pieces, None, |it| it.writes.creates),
+    metric("  status writes", Unit::Pieces, None, |it| it.writes.statuses),
+    metric("  patches, deletes and others", Unit::Pieces, None, |it| it.writes.others),
+    metric("  events, not in the sum", Unit::Pieces, None, |it| it.writes.events),
+    metric("rolling update: peak RSS", Unit::Bytes, None, |it| it.peak_rss as f64),
+    metric("cold start with history: time", Unit::Seconds, Some(Target::RatioAtMost(1.0 / 2.0)), |it| it.cold_start.seconds),
+    metric("cold start with history: CPU", Unit::Seconds, Some(Target::RatioAtMost(1.0 / 8.0)), |it| it.cold_start.cpu),
+    metric("cold start with history: peak RSS", Unit::Bytes, None, |it| it.cold_start_peak_rss as f64),
+];
+
+const fn metric<M>(name: &'static str, unit: Unit, target: Option<Target>, value: fn(&M) -> f64) -> Metric<M> {
     Metric { name, unit, target, value }
+}
+
+impl Measured for Measurement {
+    fn contender(&self) -> Contender {
+        self.contender
+    }
+
+    fn metrics() -> &'static [Metric<Self>] {
+        METRICS
+    }
+}
+
+impl Measured for RolloutMeasurement {
+    fn contender(&self) -> Contender {
+        self.contender
+    }
+
+    fn metrics() -> &'static [Metric<Self>] {
+        ROLLOUT_METRICS
+    }
 }
 
 fn per_pod(creation: &Creation, count: f64) -> f64 {
@@ -104,13 +150,13 @@ fn per_pod(creation: &Creation, count: f64) -> f64 {
 }
 
 /// The rows of the table; none unless both contenders were measured.
-pub fn rows(measurements: &[Measurement]) -> Vec<Row> {
-    METRICS.iter().filter_map(|metric| metric.row(measurements)).collect()
+pub fn rows<M: Measured>(measurements: &[M]) -> Vec<Row> {
+    M::metrics().iter().filter_map(|metric| metric.row(measurements)).collect()
 }
 
-impl Metric {
-    fn row(&self, measurements: &[Measurement]) -> Option<Row> {
-        let of = |contender| median(measurements.iter().filter(|it| it.contender == contender).map(self.value).collect());
+impl<M: Measured> Metric<M> {
+    fn row(&self, measurements: &[M]) -> Option<Row> {
+        let of = |contender| median(measurements.iter().filter(|it| it.contender() == contender).map(self.value).collect());
         let (ours, kcm) = (of(Contender::Ours)?, of(Contender::Kcm)?);
         let ratio = ratio(ours, kcm);
         let met = self.target.and_then(|target| target.met(ours, ratio));

@@ -8,11 +8,11 @@ use serde::Serialize;
 /// benchmark itself makes are not among them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Writes {
-    /// POST of a pod.
+    /// POST of a pod; in a rollout of a ReplicaSet, too.
     pub creates: f64,
-    /// PUT or PATCH of a ReplicaSet's status.
+    /// PUT or PATCH of a ReplicaSet's status, and of a Deployment's.
     pub statuses: f64,
-    /// PATCH of a pod, of a ReplicaSet and everything else.
+    /// PATCH of a pod, of a ReplicaSet, DELETE and everything else.
     pub others: f64,
     /// POST or PATCH of an event.
     pub events: f64,
@@ -37,23 +37,44 @@ impl Writes {
         self.creates + self.statuses + self.others
     }
 
-    /// Sums `apiserver_request_total` of an API server's `/metrics`.
+    /// Sums `apiserver_request_total` of an API server's `/metrics`, where the benchmark makes the ReplicaSets.
     pub(super) fn on(page: &str) -> Self {
+        Self::sum(page, |writes, request| match request {
+            ("replicasets", "", "POST") => None,
+            ("events", ..) => Some(&mut writes.events),
+            ("pods", "", "POST") => Some(&mut writes.creates),
+            ("replicasets", "status", _) => Some(&mut writes.statuses),
+            ("pods" | "replicasets", ..) => Some(&mut writes.others),
+            _ => None,
+        })
+    }
+
+    /// The same where Deployments are rolled on simulated nodes: those write the pods' status and bindings, and delete nothing, since the
+    /// pods have no grace period; the benchmark makes and changes Deployments.
+    pub(super) fn in_rollout(page: &str) -> Self {
+        Self::sum(page, |writes, request| match request {
+            ("events", ..) => Some(&mut writes.events),
+            ("pods" | "replicasets", "", "POST") => Some(&mut writes.creates),
+            ("replicasets" | "deployments", "status", _) => Some(&mut writes.statuses),
+            ("pods" | "replicasets", "", _) => Some(&mut writes.others),
+            _ => None,
+        })
+    }
+
+    /// `count` says where a request of that resource, subresource and verb belongs.
+    fn sum(page: &str, count: impl for<'w> Fn(&'w mut Self, (&str, &str, &str)) -> Option<&'w mut f64>) -> Self {
         let mut writes = Self::default();
         let samples = page.lines().filter_map(|line| line.strip_prefix("apiserver_request_total{"));
         for (labels, value) in samples.filter_map(|line| line.rsplit_once("} ")) {
             let Ok(value) = value.trim().parse::<f64>() else { continue };
             let label = |name: &str| label(labels, name).unwrap_or_default();
-            let writes_of = match (label("resource"), label("subresource"), label("verb")) {
-                // Reads, and the ReplicaSets that the benchmark makes.
-                (_, _, "GET" | "LIST" | "WATCH" | "WATCHLIST") | ("replicasets", "", "POST") => continue,
-                ("events", ..) => &mut writes.events,
-                ("pods", "", "POST") => &mut writes.creates,
-                ("replicasets", "status", _) => &mut writes.statuses,
-                ("pods" | "replicasets", ..) => &mut writes.others,
-                _ => continue,
-            };
-            *writes_of += value;
+            let verb = label("verb");
+            if matches!(verb, "GET" | "LIST" | "WATCH" | "WATCHLIST") {
+                continue;
+            }
+            if let Some(sum) = count(&mut writes, (label("resource"), label("subresource"), verb)) {
+                *sum += value;
+            }
         }
         writes
     }
@@ -85,6 +106,12 @@ apiserver_request_duration_seconds_count{resource="pods",verb="POST"} 1000
         let writes = Writes::on(PAGE);
         assert_eq!(writes, Writes { creates: 100.0, statuses: 3.0, others: 1.0, events: 5.0 });
         assert!((writes.without_events() - 104.0).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn in_a_rollout_the_nodes_writes_do_not_count() {
+        let nodes = PAGE.replace("subresource=\"\",verb=\"PATCH\"", "subresource=\"status\",verb=\"PATCH\"");
+        assert_eq!(Writes::in_rollout(&nodes), Writes { creates: 150.0, statuses: 3.0, others: 0.0, events: 5.0 });
     }
 
     #[test]

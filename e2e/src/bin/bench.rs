@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
-use e2e::bench::{Machine, Measurement, Report, Scenario, measure, summary};
+use e2e::bench::{Machine, Measurement, Report, Rollout, Scenario, measure, measure_rollout, summary};
 use e2e::controlplane::{Binaries, Program};
 use serde_json::json;
 
@@ -20,6 +20,9 @@ struct Arguments {
     /// Pods to create; without it the environment's PODS, else 10,000.
     #[arg(long)]
     pods: Option<u64>,
+    /// Deployments to roll; without it the environment's DEPLOYMENTS, else 1,000. 0 leaves the rolling update out.
+    #[arg(long)]
+    deployments: Option<u64>,
     /// Runs of each, of which the median counts; without it the environment's RUNS, else 3, or 1 for more than 10,000 pods.
     #[arg(long)]
     runs: Option<usize>,
@@ -47,6 +50,7 @@ async fn main() -> ExitCode {
 async fn run(arguments: Arguments) -> Result<()> {
     ensure!(!cfg!(debug_assertions), "only the release build is worth measuring: run `make bench`");
     let pods = arguments.pods.map_or_else(|| number("PODS"), |pods| Ok(Some(pods)))?.unwrap_or(10_000);
+    let deployments = arguments.deployments.map_or_else(|| number("DEPLOYMENTS"), |count| Ok(Some(count)))?.unwrap_or(1_000);
     let runs = arguments.runs.map_or_else(|| number("RUNS"), |runs| Ok(Some(runs)))?;
     let runs = runs.unwrap_or(if pods <= 10_000 { 3 } else { 1 });
     ensure!(pods > 0 && runs > 0, "nothing to measure with {pods} pods and {runs} runs");
@@ -57,9 +61,7 @@ async fn run(arguments: Arguments) -> Result<()> {
     let binaries = tokio::task::spawn_blocking(move || Binaries::build(None, &programs)).await??;
     let machine = Machine::here(binaries.release()?)?;
     println!("{machine}");
-    println!(
-        "the ReplicaSet controller alone in both, release builds, limiter open (5000/s), no kubelets, a fresh control plane for each run"
-    );
+    println!("release builds, limiter open (5000/s), a fresh control plane for each run");
     record(json!({ "machine": machine }))?;
 
     let scenario = Scenario::of(pods);
@@ -69,8 +71,26 @@ async fn run(arguments: Arguments) -> Result<()> {
         Ok(record(json!({ "measurement": it }))?)
     })
     .await?;
-    println!("{}", Report { scenario, measurements: &measurements });
-    for row in summary::rows(&measurements) {
+    let rows = summary::rows(&measurements);
+    let pod = measurements.first().map_or(0, |it| it.pod_bytes);
+    let title = format!("\nthe ReplicaSet controller alone, no kubelets: {scenario}; a pod is {:.1} KB of JSON", pod as f64 / 1000.0);
+    println!("{}", Report { title, runs, rows: &rows, meant_for: "100,000 pods" });
+    for row in rows {
+        record(json!({ "row": row }))?;
+    }
+    if deployments == 0 {
+        return Ok(());
+    }
+    let rollout = Rollout::of(deployments);
+    let measurements = measure_rollout(rollout, runs, &binaries, |it| {
+        eprintln!("{:>5.0} s  rolling update {} of {}: {:.1} s with {:.2} CPU s", started.elapsed().as_secs_f64(), it.run, it.contender, it.seconds, it.cpu);
+        Ok(record(json!({ "rollout": it }))?)
+    })
+    .await?;
+    let rows = summary::rows(&measurements);
+    let title = format!("the Deployment and ReplicaSet controllers: {rollout}");
+    println!("{}", Report { title, runs, rows: &rows, meant_for: "1,000 Deployments" });
+    for row in rows {
         record(json!({ "row": row }))?;
     }
     Ok(())
