@@ -116,18 +116,23 @@ impl<'a> Writer<'a> {
     }
 
     fn scalar(&mut self, kind: Option<Kind>) -> Option<IsZero> {
-        let text = match self.json.scalar()? {
-            "-0" => "0",
-            text => text,
+        let text = self.json.scalar()?;
+        let is_zero = match kind {
+            Some(Kind::Integer | Kind::IntOrString) => matches!(text, "0" | "-0"),
+            Some(Kind::Boolean) => text == "false",
+            _ => false,
         };
+        match kind.filter(|_| is_zero) {
+            Some(kind) => self.null(kind),
+            None => self.literal(text),
+        }
+        Some(is_zero)
+    }
+
+    fn literal(&mut self, text: &str) {
         self.out.push(b'=');
         self.out.extend_from_slice(text.as_bytes());
         self.out.push(b';');
-        Some(match kind {
-            Some(Kind::Integer | Kind::IntOrString) => text == "0",
-            Some(Kind::Boolean) => text == "false",
-            _ => false,
-        })
     }
 
     fn text(&mut self, tag: u8, text: &str) -> Option<()> {
@@ -141,7 +146,12 @@ impl<'a> Writer<'a> {
         let is_text = self.json.peek() == Some(b'"');
         let text = if is_text { self.json.string()? } else { Cow::Borrowed(self.json.scalar()?) };
         let Some(quantity) = Quantity::parse(&text) else {
-            return self.text(if is_text { b's' } else { b'=' }, &text).map(|()| false);
+            if is_text {
+                self.text(b's', &text)?;
+            } else {
+                self.literal(&text);
+            }
+            return Some(false);
         };
         self.out.extend_from_slice(if quantity.negative { b"q-" } else { b"q" });
         self.out.extend_from_slice(&quantity.digits);

@@ -171,6 +171,7 @@ fn what_the_table_does_not_have_is_kept_as_it_is() {
             r#""new":{}"#,
             r#""new":[]"#,
             r#""new":0"#,
+            r#""new":-0"#,
             r#""new":0.0"#,
             r#""new":false"#,
             r#""new":"""#,
