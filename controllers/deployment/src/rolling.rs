@@ -1,4 +1,4 @@
-//! RollingUpdate (upstream `pkg/controller/deployment/rolling.go`).
+//! `RollingUpdate` (upstream `pkg/controller/deployment/rolling.go`).
 
 use model::plan::Rule;
 

@@ -12,8 +12,8 @@ fn revision(text: &str) -> Value {
     json!({"metadata": {"annotations": {"deployment.kubernetes.io/revision": text}}})
 }
 
-fn noted(annotations: Value) -> Value {
-    json!({"metadata": {"annotations": annotations}})
+fn noted(annotations: impl Into<Value>) -> Value {
+    json!({"metadata": {"annotations": annotations.into()}})
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! RollingUpdate, one sync at a time (upstream's tables of `rolling_test.go`, `TestMaxUnavailable`, `TestMinAvailable` and
+//! `RollingUpdate`, one sync at a time (upstream's tables of `rolling_test.go`, `TestMaxUnavailable`, `TestMinAvailable` and
 //! `TestResolveFenceposts` are among these).
 
 mod support;

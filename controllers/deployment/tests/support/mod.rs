@@ -1,6 +1,12 @@
 //! Builders of objects, and a sync without IO: every action is answered by a script.
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its own part")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "support of tests, which fail by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "support of tests, which fail by panicking"
+)]
 
 pub mod did;
 

@@ -1,5 +1,7 @@
 //! The executor against an API server that answers as each test says, under paused time.
 
+mod changes;
+
 use std::collections::VecDeque;
 
 use http::{Response, StatusCode};
@@ -94,7 +96,7 @@ fn create() -> Step {
     let owner = Arc::new(OwnerRef { kind: OwnerKind::ReplicaSet, name: Arc::from("web"), uid: OWNER });
     let body =
         NewObject { name: NewName::Generated(Arc::from("web-")), before_name: r#"{"metadata":{"name":"#.to_owned(), after_name: "}}".to_owned() };
-    let action = Action::Create(Create { resource: &PODS, namespace: Arc::from("shop"), owner, body: Arc::new(body) });
+    let action = Action::Create(Create { resource: &PODS, namespace: Arc::from("shop"), owner, body: Arc::new(body), news: None });
     Step { action, reason: Rule::TooFewReplicas }
 }
 
@@ -348,6 +350,7 @@ fn update() -> StatusUpdate {
         target: subject(),
         metadata: Some(Arc::from(raw(json!({"name": "web", "resourceVersion": "5"})))),
         status: raw(json!({"replicas": 3, "fieldOfTheFuture": 1})),
+        if_refused: IfRefused::WriteOverLive,
     }
 }
 
