@@ -5,6 +5,7 @@
 //! - [`proxy`] stands between a program and its API server and injects faults.
 //! - [`wait`] holds the only way a test waits here: for a condition, with a deadline, and with what was last seen in the error.
 //! - [`mod@bench`] measures our program beside kube-controller-manager.
+//! - [`differential`] makes scripts to play on two control planes, and compares what came of them.
 //! - [`upstream`] runs Kubernetes' own integration tests against a controller in another process.
 //!
 //! No child process outlives the value that owns it, nor the test process, however that one ends (see [`child`]).
@@ -12,6 +13,7 @@
 pub mod bench;
 pub mod child;
 pub mod controlplane;
+pub mod differential;
 pub mod endpoint;
 pub mod ports;
 pub mod process;

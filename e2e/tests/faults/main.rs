@@ -6,6 +6,8 @@
 mod support;
 
 mod away;
+mod crowds;
+mod deployments;
 mod handover;
 mod open;
 mod restarts;
@@ -26,6 +28,10 @@ const SCENARIOS: &[Scenario<Planes>] = scenarios! {
         a_create_that_never_happened_is_made_up_for,
         a_delete_without_an_answer_takes_one_pod,
         etcd_restored_from_an_older_snapshot,
+    },
+    crowds::{
+        ctl_10_a_rollout_of_everything_at_once_takes_no_memory,
+        dep_36_a_deployment_is_synced_for_its_sets_and_not_for_its_pods,
     },
     handover::{ctl_28_a_change_of_hands_and_back_restarts_no_pod},
     writes::{
@@ -55,6 +61,13 @@ const SCENARIOS: &[Scenario<Planes>] = scenarios! {
         kill_9_with_nothing_in_flight_makes_no_pod_too_many,
         ctl_23_a_server_in_the_past_deletes_nothing,
         ctl_24_all_pages_are_known_before_the_first_sync,
+    },
+    deployments::{
+        dep_03_a_name_that_is_taken_is_tried_once_for_each_status_that_is_written,
+        dep_04_its_own_set_behind_the_caches_back_is_no_collision,
+        dep_16_a_change_of_size_that_was_interrupted_ends_in_proportion,
+        dep_37_a_conflict_is_decided_again_from_what_is_there,
+        ctl_04_a_late_watch_changes_no_rollout_in_the_end,
     },
     away::{
         a_program_that_starts_before_its_server_waits_for_it,
