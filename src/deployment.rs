@@ -12,7 +12,9 @@ use machinery::store::{Change, Handler, Store};
 use machinery::sync::Reconciler;
 use model::deployment::Strategy;
 use model::labels::Labels;
-use model::plan::{Answer, Conclusion, DEPLOYMENTS, Decision, Event, Lookup, ObjectRef, Outcome, Outcomes, Plan, REPLICASETS, Resource, Step};
+use model::plan::{
+    Answer, Conclusion, DEPLOYMENTS, Decision, Event, Lookup, ObjectRef, Outcome, Outcomes, Plan, REPLICASETS, Resource, Step,
+};
 use model::{ControllerRef, Deployment, ObjectKey, OwnerKind, Pod, ReplicaSet, Time};
 
 /// What the controller reads and remembers; shared by its handlers and its syncs.

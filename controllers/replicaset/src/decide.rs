@@ -56,10 +56,9 @@ fn manage_replicas(view: &View, active: &[Arc<Pod>], now: Time) -> Decision {
         doomed = sort_for_deletion(active, related, view.gates.pod_deletion_cost, now);
         doomed.truncate(excess);
     }
-    let steps = doomed.iter().map(|pod| Step {
-        action: Action::Delete(Delete { target: pod.reference(), at_version: true }),
-        reason: Rule::TooManyReplicas,
-    });
+    let steps = doomed
+        .iter()
+        .map(|pod| Step { action: Action::Delete(Delete { target: pod.reference(), at_version: true }), reason: Rule::TooManyReplicas });
     one_stage(steps.collect(), Mode::AllAtOnce, OnError::GoOn, Expect::Deletions)
 }
 

@@ -5,8 +5,8 @@ use std::fmt;
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 
-use super::summary::{Row, Target, Unit};
 use super::Scenario;
+use super::summary::{Row, Target, Unit};
 
 /// Where it was measured, and what.
 #[derive(Debug, Clone, Serialize)]

@@ -179,7 +179,8 @@ impl Run {
         for_all(numbers, move |n| {
             let client = maker.clone();
             async move {
-                let owner: Value = client.request(Request::get(format!("{}/{}", path(n, "deployments"), name(n))).body(Vec::new())?).await?;
+                let owner: Value =
+                    client.request(Request::get(format!("{}/{}", path(n, "deployments"), name(n))).body(Vec::new())?).await?;
                 for old in 0..more {
                     post(&client, &path(n, "replicasets"), &old_set(&owner, n, old)).await?;
                 }
@@ -201,9 +202,7 @@ impl Run {
 
     async fn cold_start(&mut self, client: &Client) -> Result<Moment> {
         self.contender.stop(&mut self.controller).await?;
-        let mut probe = deployment(0, 1);
-        probe["metadata"]["name"] = json!("probe");
-        post(client, &format!("/apis/apps/v1/namespaces/{PROBE}/deployments"), &probe).await?;
+        post(client, &format!("/apis/apps/v1/namespaces/{PROBE}/deployments"), &deployment(0, 1)).await?;
         let started = Instant::now();
         self.controller = self.contender.spawn(&self.plane, CONTROLLERS)?;
         wait::until("the pod that was missing", self.rollout.patience(), async || {
@@ -247,21 +246,26 @@ fn is_complete(deployment: &Value, version: &str) -> bool {
         && ["/status/replicas", "/status/updatedReplicas", "/status/availableReplicas"].iter().all(|path| number(path) == wanted)
 }
 
-fn template(n: u64, version: &str) -> Value {
+fn template(n: u64, version: &str, labels: &Value) -> Value {
     let name = name(n);
     let mut annotations = annotations(&name);
-    annotations["version"] = json!(version);
+    set(&mut annotations, "version", json!(version));
     let mut spec = pod_spec(&name);
     // So that the nodes need not delete what the controllers have deleted.
-    spec["terminationGracePeriodSeconds"] = json!(0);
-    json!({"metadata": {"labels": {"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "bench"}, "annotations": annotations}, "spec": spec})
+    set(&mut spec, "terminationGracePeriodSeconds", json!(0));
+    json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": spec})
+}
+
+fn set(object: &mut Value, field: &str, value: Value) {
+    object.as_object_mut().map(|fields| fields.insert(field.to_owned(), value));
 }
 
 fn deployment(n: u64, replicas: u64) -> Value {
+    let labels = json!({"app.kubernetes.io/name": name(n), "app.kubernetes.io/part-of": "bench"});
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name(n)},
         "spec": {
-            "replicas": replicas, "selector": {"matchLabels": {"app.kubernetes.io/name": name(n)}}, "template": template(n, "1"),
+            "replicas": replicas, "selector": {"matchLabels": {"app.kubernetes.io/name": name(n)}}, "template": template(n, "1", &labels),
             "revisionHistoryLimit": 20,
         },
     })
@@ -270,25 +274,25 @@ fn deployment(n: u64, replicas: u64) -> Value {
 /// As an earlier rollout left it.
 fn old_set(owner: &Value, n: u64, old: u64) -> Value {
     let hash = format!("old{old}");
-    let mut template = template(n, &hash);
-    template["metadata"]["labels"]["pod-template-hash"] = json!(hash);
+    let labels = json!({"app.kubernetes.io/name": name(n), "app.kubernetes.io/part-of": "bench", "pod-template-hash": hash});
+    let replicas = owner.pointer("/spec/replicas").map_or_else(String::new, Value::to_string);
     json!({
         "apiVersion": "apps/v1", "kind": "ReplicaSet",
         "metadata": {
-            "name": format!("{}-{hash}", name(n)), "labels": template["metadata"]["labels"],
+            "name": format!("{}-{hash}", name(n)), "labels": labels,
             "annotations": {
                 // Below those of the two that are there already: they are to stay what they are.
                 "deployment.kubernetes.io/revision": "0",
-                "deployment.kubernetes.io/desired-replicas": owner["spec"]["replicas"].to_string(),
+                "deployment.kubernetes.io/desired-replicas": replicas,
                 "deployment.kubernetes.io/max-replicas": "13",
             },
             "ownerReferences": [{
-                "apiVersion": "apps/v1", "kind": "Deployment", "name": name(n), "uid": owner["metadata"]["uid"],
+                "apiVersion": "apps/v1", "kind": "Deployment", "name": name(n), "uid": owner.pointer("/metadata/uid"),
                 "controller": true, "blockOwnerDeletion": true,
             }],
         },
         "spec": {
-            "replicas": 0, "template": template,
+            "replicas": 0, "template": template(n, &hash, &labels),
             "selector": {"matchLabels": {"app.kubernetes.io/name": name(n), "pod-template-hash": hash}},
         },
     })

@@ -83,7 +83,14 @@ async fn run(arguments: Arguments) -> Result<()> {
     }
     let rollout = Rollout::of(deployments);
     let measurements = measure_rollout(rollout, runs, &binaries, |it| {
-        eprintln!("{:>5.0} s  rolling update {} of {}: {:.1} s with {:.2} CPU s", started.elapsed().as_secs_f64(), it.run, it.contender, it.seconds, it.cpu);
+        eprintln!(
+            "{:>5.0} s  rolling update {} of {}: {:.1} s with {:.2} CPU s",
+            started.elapsed().as_secs_f64(),
+            it.run,
+            it.contender,
+            it.seconds,
+            it.cpu
+        );
         Ok(record(json!({ "rollout": it }))?)
     })
     .await?;

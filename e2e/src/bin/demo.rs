@@ -207,7 +207,12 @@ fn deadline_exceeded(status: &DeploymentStatus) -> bool {
 
 fn counts(status: &DeploymentStatus) -> String {
     let count = |count: Option<i32>| count.unwrap_or(0);
-    format!("pods {:>2}, new {:>2}, available {:>2}", count(status.replicas), count(status.updated_replicas), count(status.available_replicas))
+    format!(
+        "pods {:>2}, new {:>2}, available {:>2}",
+        count(status.replicas),
+        count(status.updated_replicas),
+        count(status.available_replicas)
+    )
 }
 
 async fn config(plane: &ControlPlane) -> Result<kube::Config> {

@@ -124,7 +124,8 @@ fn pods(snapshot: &Snapshot, names: &Names, dump: &mut Dump) {
         fields.insert("(number)".to_owned(), count.to_string());
         // Pods that differ in something else than the title says.
         let taken = |title: &String| dump.objects.contains_key(title);
-        let title = (1..).map(|n| if n == 1 { title.clone() } else { format!("{title} {n}") }).find(|title| !taken(title));
+        let title =
+            (1..=dump.objects.len() + 1).map(|n| if n == 1 { title.clone() } else { format!("{title} {n}") }).find(|title| !taken(title));
         dump.objects.insert(title.unwrap_or_default(), fields);
     }
 }

@@ -37,7 +37,7 @@ fn collected(snapshot: &Snapshot, kind: Kind, object: &Value) -> Result<()> {
         return Ok(());
     }
     // In the foreground it goes after its pods, and those may be held.
-    let held = || snapshot.of(Kind::Pod).any(|pod| is_deleted(pod));
+    let held = || snapshot.of(Kind::Pod).any(is_deleted);
     ensure!(has_finalizer(object, "foregroundDeletion") && held(), "{kind} {} is being deleted", name(object));
     Ok(())
 }

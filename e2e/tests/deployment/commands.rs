@@ -1,13 +1,13 @@
 //! What `kubectl` shows of Deployments and does to them, as far as it depends on the controller.
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::wait;
 use nodes::{Behaviour, Fate};
 use serde_json::{Value, json};
 
 use crate::history::History;
+use crate::looking::until_changed;
 use crate::rig::{Cluster, IMAGE, Shared, deployment, image_of_deployment, image_of_pod, revision_of, set_name};
-use crate::support::{PATIENCE, Space, name_of};
+use crate::support::{Space, name_of};
 
 const CAUSE: &str = "kubernetes.io/change-cause";
 const SECOND: &str = "registry.example/app:2";
@@ -33,7 +33,7 @@ impl Cluster {
 
     /// Waits until [`Self::columns`] are these.
     async fn shows(&self, space: &Space, columns: [&str; 4]) -> Result<()> {
-        wait::until(&format!("kubectl to show {columns:?}"), PATIENCE, async || {
+        until_changed(&space.deployments(), &format!("kubectl to show {columns:?}"), async || {
             let seen = self.columns(space).await?;
             ensure!(seen == columns, "{seen:?}");
             Ok(())
@@ -43,7 +43,7 @@ impl Cluster {
 
     /// Waits until `kubectl rollout history` lists these revisions with these causes.
     async fn history(&self, space: &Space, expected: &[(i64, &str)]) -> Result<()> {
-        wait::until("the history", PATIENCE, async || {
+        until_changed(&space.sets(), "the history", async || {
             let table = self.kubectl(space, &["rollout", "history", "deployment/web"]).await?;
             let rows =
                 table.lines().filter_map(|line| line.split_once(char::is_whitespace)).map(|(revision, cause)| (revision, cause.trim()));

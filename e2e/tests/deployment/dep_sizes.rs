@@ -5,7 +5,7 @@ use e2e::wait;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use serde_json::json;
 
-use crate::by_hand::{counts_of, path};
+use crate::by_hand::path;
 use crate::history::{Change, History};
 use crate::rig::{Shared, Subject, rolling, set_name, size_of};
 use crate::rollouts::{never_fewer_ready, never_larger};
@@ -187,8 +187,8 @@ pub(crate) async fn dep_25_a_paused_deployment_scales_what_there_is_and_makes_no
 pub(crate) async fn dep_33_the_status_counts_the_surge_as_upstream_does(cluster: Shared) -> Result<()> {
     let space = cluster.space("autoscaler").await?;
     space.standing(4, |object| rolling(object, "25%", "25%")).await?;
-    let deployments = History::start(space.deployments()).await?;
     space.set_image("web", NEXT).await?;
+    // At rest only: in between, the sum of what the ReplicaSets last said can count a pod that has gone with the one that has come.
     // The sizes, and then replicas, updated, available and unavailable; then one more new pod is ready.
     let steps = [([3, 2], [5, 2, 3, 2]), ([2, 3], [5, 3, 3, 2]), ([1, 4], [5, 4, 3, 2]), ([0, 4], [4, 4, 3, 1]), ([0, 4], [4, 4, 4, 0])];
     for (sizes, counts) in steps {
@@ -199,14 +199,7 @@ pub(crate) async fn dep_33_the_status_counts_the_surge_as_upstream_does(cluster:
             space.make_one_ready(&set_name(&sets[1])).await?;
         }
     }
-    space.complete("web").await?;
-    deployments
-        .always(|all| {
-            let [replicas, ..] = all.get("web").map(counts_of).unwrap_or_default();
-            ensure!(replicas <= 5, "{replicas} replicas");
-            Ok(())
-        })
-        .await
+    space.complete("web").await.map(drop)
 }
 
 pub(crate) async fn dep_34_a_rollout_that_is_scaled_down_meanwhile_completes(cluster: Shared) -> Result<()> {

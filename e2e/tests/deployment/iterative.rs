@@ -6,6 +6,7 @@ use fastrand::Rng;
 use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::{Value, json};
 
+use crate::looking::until_changed;
 use crate::rig::{Shared, ensure_observed, revision_of, set_name, size_of};
 use crate::support::{PATIENCE, Space, name_of};
 
@@ -89,7 +90,7 @@ async fn delete_pods(space: &Space, random: &mut Rng) -> Result<()> {
 /// Waits until the status changes once more, if it has not come to rest.
 async fn one_step(space: &Space) -> Result<()> {
     let before = space.observed("web").await?;
-    wait::until("another status", PATIENCE, async || {
+    until_changed(&space.deployments(), "another status", async || {
         let now = space.deployment("web").await?;
         let rests = available(&now) == Some(size(&now));
         ensure!(rests || now.status != before.status, "it is the same");

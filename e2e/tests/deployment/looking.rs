@@ -24,8 +24,8 @@ where
     let deadline = Instant::now() + PATIENCE;
     let mut last: Option<Error> = None;
     while Instant::now() < deadline {
-        let list = api.list_metadata(&ListParams::default().limit(1)).await?;
-        let version = list.metadata.resource_version.context("a list without a version")?;
+        let start = api.list_metadata(&ListParams::default().limit(1)).await?;
+        let version = start.metadata.resource_version.context("a list without a version")?;
         let mut events = std::pin::pin!(api.watch_metadata(&WatchParams::default(), &version).await?);
         loop {
             match timeout_at(deadline, check()).await {

@@ -1,5 +1,5 @@
 //! Deployments, from the user's side, against a real API server: upstream's end-to-end tests as far as they need no container, the
-//! command line client, and a change of hands.
+//! command line client, rows of the bug corpus, and a change of hands.
 //!
 //! The subject, which is whoever runs `deployment-controller` and `replicaset-controller`, is our program; with
 //! `SUBJECT=kube-controller-manager` in the environment it is upstream's. Every scenario must pass with both: whoever doubts an
@@ -21,6 +21,7 @@ mod support;
 mod by_hand;
 mod history;
 mod kubectl;
+mod looking;
 mod rig;
 
 mod commands;

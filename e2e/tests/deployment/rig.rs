@@ -1,9 +1,7 @@
 //! What the scenarios share: a control plane with a subject at work on it, simulated nodes, and a namespace's Deployments.
 //!
 //! [`Cluster`] is the context, [`Subject`] whom it is about. [`Space`] gains what is about Deployments here; [`crate::history`] follows
-//! every change, [`crate::kubectl`] runs the command line client.
-
-#![allow(dead_code, reason = "scenarios take what they need")]
+//! every change, [`crate::looking`] waits for one, [`crate::kubectl`] runs the command line client.
 
 use std::rc::Rc;
 
@@ -19,6 +17,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use nodes::{Behaviour, Fleet, FleetOptions, Matching, SchedulerOptions};
 use serde_json::{Value, json};
 
+use crate::looking::until_changed;
 use crate::support::scenarios::Context;
 use crate::support::{PATIENCE, Space, minor_release, name_of, pod_spec};
 
@@ -117,11 +116,6 @@ impl Cluster {
     /// The control plane.
     pub(crate) fn plane(&self) -> &ControlPlane {
         &self.plane
-    }
-
-    /// The subject's log so far.
-    pub(crate) fn log(&self) -> Result<String> {
-        self.running.log()
     }
 
     /// Says how a namespace's pods behave, those to come included; `None` takes it back. [`Fate::NeverStart`](nodes::Fate::NeverStart)
@@ -264,8 +258,8 @@ impl Space {
     }
 
     /// Waits until the Deployment satisfies `check`.
-    pub(crate) async fn deployment_shows<T>(&self, name: &str, what: &str, check: impl FnMut(&Deployment) -> Result<T>) -> Result<T> {
-        wait::object(&self.deployments(), name, what, PATIENCE, check).await
+    pub(crate) async fn deployment_shows<T>(&self, name: &str, what: &str, mut check: impl FnMut(&Deployment) -> Result<T>) -> Result<T> {
+        until_changed(&self.deployments(), what, async || check(&self.deployment(name).await?)).await
     }
 
     /// Waits until the status is of the newest generation.
@@ -280,7 +274,7 @@ impl Space {
     /// Waits until the rollout is complete (upstream `DeploymentComplete`, and as many pods as asked for, no old ones among them) and the
     /// revision is the new ReplicaSet's.
     pub(crate) async fn complete(&self, name: &str) -> Result<Deployment> {
-        wait::until(&format!("{name} to be complete"), PATIENCE, async || {
+        until_changed(&self.deployments(), &format!("{name} to be complete"), async || {
             let it = self.deployment(name).await?;
             ensure_complete(&it)?;
             self.new_set(name).await?;
@@ -327,7 +321,7 @@ impl Space {
 
     /// Waits until there is a ReplicaSet of that revision.
     pub(crate) async fn set_of_revision(&self, name: &str, revision: i64) -> Result<ReplicaSet> {
-        wait::until(&format!("revision {revision} of {name}"), PATIENCE, async || {
+        until_changed(&self.sets(), &format!("revision {revision} of {name}"), async || {
             let mut sets = self.replica_sets_of(name).await?;
             let seen: Vec<_> = sets.iter().map(|set| revision_of(&set.metadata)).collect();
             let found = seen.iter().position(|it| *it == Some(revision));
@@ -338,7 +332,7 @@ impl Space {
 
     /// Waits until the Deployment's ReplicaSets have exactly these sizes, those with the lowest revision first.
     pub(crate) async fn sizes(&self, name: &str, sizes: &[i32]) -> Result<Vec<ReplicaSet>> {
-        wait::until(&format!("the ReplicaSets of {name} to have the sizes {sizes:?}"), PATIENCE, async || {
+        until_changed(&self.sets(), &format!("the ReplicaSets of {name} to have the sizes {sizes:?}"), async || {
             let sets = self.replica_sets_of(name).await?;
             let seen: Vec<_> = sets.iter().map(size_of).collect();
             ensure!(seen == sizes, "they have {seen:?}");
@@ -372,7 +366,7 @@ impl Space {
 
     /// Waits until so many pods are active and ready, as their own status says.
     pub(crate) async fn ready_pods(&self, set: &str, count: usize) -> Result<Vec<Pod>> {
-        wait::until(&format!("{count} ready pods of {set}"), PATIENCE, async || {
+        until_changed(&self.pods(), &format!("{count} ready pods of {set}"), async || {
             let pods = self.active_pods(set).await?;
             let ready = pods.iter().filter(|pod| is_ready(pod)).count();
             ensure!((pods.len(), ready) == (count, count), "it has {} pods, {ready} of them ready", pods.len());

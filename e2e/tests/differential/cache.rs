@@ -90,7 +90,7 @@ impl Cache {
             Event::InitApply(object) => {
                 let object = to_value(&object);
                 listed.insert(key(&object));
-                self.put(kind, object);
+                self.put(kind, &object);
             }
             Event::InitDone => {
                 self.seen.borrow_mut().entry(kind).or_default();
@@ -98,19 +98,19 @@ impl Cache {
                     space.snapshot.objects.retain(|(of, name), _| *of != kind || listed.contains(&(namespace.clone(), name.clone())));
                 }
             }
-            Event::Apply(object) => self.put(kind, to_value(&object)),
+            Event::Apply(object) => self.put(kind, &to_value(&object)),
             Event::Delete(object) => self.remove(kind, &to_value(&object)),
         }
         self.changed.send_replace(());
     }
 
-    fn put(&self, kind: Kind, object: Value) {
-        self.see(kind, &object);
-        self.change(kind, &object, |space| {
+    fn put(&self, kind: Kind, object: &Value) {
+        self.see(kind, object);
+        self.change(kind, object, |space| {
             if kind == Kind::ReplicaSet {
-                space.names.see(&object);
+                space.names.see(object);
             }
-            space.snapshot.objects.insert((kind, name(&object).to_owned()), Rc::new(object.clone()));
+            space.snapshot.objects.insert((kind, name(object).to_owned()), Rc::new(object.clone()));
         });
     }
 

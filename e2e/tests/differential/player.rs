@@ -92,9 +92,9 @@ async fn next_second(views: &[View; 2]) -> Result<()> {
 /// Waits until both sides have settled, are equal, and stay so.
 async fn barrier(views: &[View; 2], written: [Vec<Written>; 2], when: &str) -> Result<()> {
     let deadline = Instant::now() + BARRIER;
-    let mut changes = views.each_ref().map(|view| view.cache.changes());
+    let mut feeds = views.each_ref().map(|view| view.cache.changes());
     loop {
-        changes.iter_mut().for_each(tokio::sync::watch::Receiver::mark_unchanged);
+        feeds.iter_mut().for_each(tokio::sync::watch::Receiver::mark_unchanged);
         let spaces = views.each_ref().map(View::space);
         let seen = views.iter().zip(&written).all(|(view, written)| written.iter().all(|written| view.shows(written)));
         // Most looks end at the first question; to compare is work.
@@ -102,11 +102,11 @@ async fn barrier(views: &[View; 2], written: [Vec<Written>; 2], when: &str) -> R
         if seen && settled() && look(&spaces).is_ok() && stays(views, &spaces, deadline).await {
             return Ok(());
         }
-        let [one, two] = &mut changes;
-        let changed = async {
-            tokio::select! { changed = one.changed() => changed, changed = two.changed() => changed }
+        let [one, two] = &mut feeds;
+        let either = async {
+            tokio::select! { news = one.changed() => news, news = two.changed() => news }
         };
-        if timeout_at(deadline, changed).await.is_err() {
+        if timeout_at(deadline, either).await.is_err() {
             let names = views.each_ref().map(|view| view.side);
             return look(&views.each_ref().map(View::space))
                 .map_err(|why| why.context(format!("{when}, {} beside {}", names[0], names[1])));
@@ -117,11 +117,11 @@ async fn barrier(views: &[View; 2], written: [Vec<Written>; 2], when: &str) -> R
 /// Whether both sides remain as they are.
 async fn stays(views: &[View; 2], spaces: &[Space; 2], deadline: Instant) -> bool {
     let changed = || views.iter().zip(spaces).any(|(view, space)| view.space().changes != space.changes);
-    let mut changes = views.each_ref().map(|view| view.cache.changes());
+    let mut feeds = views.each_ref().map(|view| view.cache.changes());
     let change = async {
         while !changed() {
-            let [one, two] = &mut changes;
-            let _ = tokio::select! { changed = one.changed() => changed, changed = two.changed() => changed };
+            let [one, two] = &mut feeds;
+            let _ = tokio::select! { news = one.changed() => news, news = two.changed() => news };
         }
     };
     timeout(QUIET.min(deadline - Instant::now()), change).await.is_err()

@@ -68,8 +68,8 @@ impl View {
             }
             Write::Undo(deployment, back) => match undo(&snapshot, deployment, *back) {
                 Some(patch) => {
-                    let path = format!("/{deployment}");
-                    let answer = self.send(Kind::Deployment, Method::PATCH, &path, "application/json-patch+json", &patch).await?;
+                    let target = format!("/{deployment}");
+                    let answer = self.send(Kind::Deployment, Method::PATCH, &target, "application/json-patch+json", &patch).await?;
                     Ok(told(vec![answer]))
                 }
                 None => Ok((Vec::new(), Vec::new())),

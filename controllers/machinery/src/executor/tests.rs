@@ -94,8 +94,11 @@ fn pod(uid: u128) -> ObjectRef {
 
 fn create() -> Step {
     let owner = Arc::new(OwnerRef { kind: OwnerKind::ReplicaSet, name: Arc::from("web"), uid: OWNER });
-    let body =
-        NewObject { name: NewName::Generated(Arc::from("web-")), before_name: r#"{"metadata":{"name":"#.to_owned(), after_name: "}}".to_owned() };
+    let body = NewObject {
+        name: NewName::Generated(Arc::from("web-")),
+        before_name: r#"{"metadata":{"name":"#.to_owned(),
+        after_name: "}}".to_owned(),
+    };
     let action = Action::Create(Create { resource: &PODS, namespace: Arc::from("shop"), owner, body: Arc::new(body), news: None });
     Step { action, reason: Rule::TooFewReplicas }
 }

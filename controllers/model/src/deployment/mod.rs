@@ -257,7 +257,10 @@ mod tests {
             ("null", Strategy::Unknown("".into())),
             (
                 r#"{"type":"RollingUpdate","rollingUpdate":{"maxSurge":"1","maxUnavailable":"x%"}}"#,
-                Strategy::RollingUpdate { max_surge: IntOrPercent::Invalid("1".into()), max_unavailable: IntOrPercent::Invalid("x%".into()) },
+                Strategy::RollingUpdate {
+                    max_surge: IntOrPercent::Invalid("1".into()),
+                    max_unavailable: IntOrPercent::Invalid("x%".into()),
+                },
             ),
             (
                 r#"{"type":"RollingUpdate"}"#,

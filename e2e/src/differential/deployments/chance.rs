@@ -5,7 +5,7 @@
 //! may be missing: it is written with the version of the Deployment in the cache, and lost for good to a conflict with the sync before.
 //! Where neither has come, the last rollout's `NewReplicaSetAvailable` stays, and the name of that one's ReplicaSet.
 //!
-//! ReplicaFailure: the text stays that of the ReplicaSet which was first seen to fail, also when another fails in its place.
+//! `ReplicaFailure`: the text stays that of the ReplicaSet which was first seen to fail, also when another fails in its place.
 
 use serde_json::Value;
 

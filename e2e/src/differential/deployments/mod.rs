@@ -22,6 +22,7 @@ use words::WORDS;
 
 /// What the generator knows of a Deployment.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Deployment {
     name: &'static str,
     exists: bool,
@@ -100,13 +101,11 @@ impl Writer {
         let able: Vec<_> = WORDS.iter().filter(|word| if respelt { word.name == "respell" } else { (word.when)(deployment) }).collect();
         let mut draw = rng.u32(..able.iter().map(|word| word.weight).sum::<u32>().max(1));
         for word in able {
-            match draw.checked_sub(word.weight) {
-                Some(rest) => draw = rest,
-                None => {
-                    let (text, write) = (word.say)(rng, deployment);
-                    return (format!("{} {text}", word.name), write);
-                }
-            }
+            let Some(rest) = draw.checked_sub(word.weight) else {
+                let (text, write) = (word.say)(rng, deployment);
+                return (format!("{} {text}", word.name), write);
+            };
+            draw = rest;
         }
         words::nothing()
     }

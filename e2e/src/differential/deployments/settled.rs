@@ -60,12 +60,14 @@ fn newest(snapshot: &Snapshot, deployment: &Value) -> Result<()> {
         ensure!(waits || is_paused(deployment), "Deployment {name} has no ReplicaSet of its template");
         return Ok(());
     };
-    for (key, value) in deployment.pointer("/metadata/annotations").and_then(Value::as_object).into_iter().flatten() {
+    let [of_set, own] = [newest, deployment].map(|object| annotation(object, REVISION));
+    ensure!(of_set.is_some() && own == of_set, "Deployment {name} is of revision {own:?}, its ReplicaSet of {of_set:?}");
+    // One whose revision is no number gets none.
+    let annotations = deployment.pointer("/metadata/annotations").filter(|_| revision(newest) > 0);
+    for (key, value) in annotations.and_then(Value::as_object).into_iter().flatten() {
         let copied = OWN_ANNOTATIONS.iter().any(|own| key.starts_with(own)) || annotation(newest, key) == value.as_str();
         ensure!(copied, "Deployment {name}: its ReplicaSet lacks annotation {key}");
     }
-    let [of_set, own] = [newest, deployment].map(|object| annotation(object, REVISION));
-    ensure!(of_set.is_some() && own == of_set, "Deployment {name} is of revision {own:?}, its ReplicaSet of {of_set:?}");
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use crate::differential::snapshot::HOLD;
 
 /// What makes a pod template.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Template {
     pub(super) version: u32,
     /// An image that never starts.

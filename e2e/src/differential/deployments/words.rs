@@ -1,4 +1,5 @@
 //! What a user does to a Deployment, and what happens to its ReplicaSets and pods.
+#![allow(clippy::indexing_slicing, reason = "JSON that was made a few lines above; a field of it that is not there reads as null")]
 
 use fastrand::Rng;
 use serde_json::{Value, json};
@@ -103,7 +104,7 @@ fn create(rng: &mut Rng, d: &mut Deployment) -> (String, Write) {
     d.min_ready_seconds = pick(rng, &[0, 0, 0, 0, 0, 0, 1, 3600]);
     d.deadline = some_deadline(rng, d.min_ready_seconds);
     let manifest = manifest(rng, d);
-    (format!("{}", manifest["spec"]), Write::Create(Kind::Deployment, manifest))
+    (manifest["spec"].to_string(), Write::Create(Kind::Deployment, manifest))
 }
 
 /// A ReplicaSet that the Deployment will adopt, with a template of its own or the Deployment's.
@@ -141,7 +142,7 @@ fn next_version(rng: &mut Rng, d: &mut Deployment) {
 fn image(rng: &mut Rng, d: &mut Deployment) -> (String, Write) {
     next_version(rng, d);
     (d.template.broken, d.template.refused) = (false, false);
-    (format!("{}", d.template.image()), spec(d, &to_template(d)))
+    (d.template.image(), spec(d, &to_template(d)))
 }
 
 fn broken(rng: &mut Rng, d: &mut Deployment) -> (String, Write) {
@@ -256,7 +257,7 @@ fn delete(rng: &mut Rng, d: &mut Deployment) -> (String, Write) {
     let cascades = [Cascade::Background, Cascade::Orphan, Cascade::Foreground];
     let cascade = pick_cascade(rng, cascades.get(..if d.held { 2 } else { 3 }).unwrap_or_default());
     d.exists = false;
-    (format!("{}", cascade.policy()), Write::Delete(Target::Named(Kind::Deployment, d.name.to_owned()), cascade))
+    (cascade.policy().to_owned(), Write::Delete(Target::Named(Kind::Deployment, d.name.to_owned()), cascade))
 }
 
 /// A ReplicaSet stops matching the selector. Its hash is taken then: the Deployment's next ReplicaSet of the template needs another.
@@ -286,20 +287,20 @@ fn forget(rng: &mut Rng, d: &mut Deployment) -> (String, Write) {
 fn unready(rng: &mut Rng, d: &mut Deployment) -> (String, Write) {
     let (text, pods) = pods(rng, d, PodState::Ready);
     let status = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
-    (format!("{text}"), Write::Patch(pods, Some("status"), status))
+    (text, Write::Patch(pods, Some("status"), status))
 }
 
 fn fail(rng: &mut Rng, d: &mut Deployment) -> (String, Write) {
     let state = if rng.bool() { PodState::Ready } else { PodState::NotReady };
     let (text, pods) = pods(rng, d, state);
     let status = json!({"status": {"phase": "Failed", "reason": pick(rng, &["", "Evicted"])}});
-    (format!("{text}"), Write::Patch(pods, Some("status"), status))
+    (text, Write::Patch(pods, Some("status"), status))
 }
 
 fn kill(rng: &mut Rng, d: &mut Deployment) -> (String, Write) {
     let state = pick(rng, &[Some(PodState::Ready), Some(PodState::NotReady), Some(PodState::Failed)]).unwrap_or(PodState::Ready);
     let (text, pods) = pods(rng, d, state);
-    (format!("{text}"), Write::Delete(pods, Cascade::Background))
+    (text, Write::Delete(pods, Cascade::Background))
 }
 
 /// A pod with the Deployment's labels, but no hash: nobody's.
@@ -317,7 +318,7 @@ fn lend(rng: &mut Rng, d: &mut Deployment) -> (String, Write) {
     d.loose_pods = true;
     let state = if rng.bool() { PodState::Ready } else { PodState::NotReady };
     let (text, pods) = pods(rng, d, state);
-    (format!("{text}"), Write::Patch(pods, None, app(&loose(d))))
+    (text, Write::Patch(pods, None, app(&loose(d))))
 }
 
 fn take_back(_: &mut Rng, d: &mut Deployment) -> (String, Write) {
