@@ -2,8 +2,9 @@
 //!
 //! Upstream compares templates as Go values (`pkg/controller/deployment/util` `EqualIgnoreHash`, which is
 //! `apiequality.Semantic.DeepEqual` without the label `pod-template-hash`). Here they stay JSON, so what the types decide is looked up in
-//! [`schema`], which is printed from upstream's types: where `{}` is no different from nothing, where "1Gi" is an amount and where it is
-//! text. Each value is read as Go's decoder reads it and written in one spelling; what equals its type's zero value is left out of structs.
+//! a table, `schema.rs`, which is printed from upstream's types: where `{}` is no different from nothing, where "1Gi" is an amount and
+//! where it is text. Each value is read as Go's decoder reads it and written in one spelling; what equals its type's zero value is left
+//! out of structs.
 //!
 //! A field that is not in the table is newer than it. It is kept as it is: any difference but the order of keys, white space and
 //! escapes counts. So does a value that upstream could not read.
