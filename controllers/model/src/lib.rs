@@ -7,9 +7,11 @@
 pub mod annotations;
 pub mod claim;
 pub mod condition;
+mod cursor;
 pub mod deployment;
 pub mod error;
 pub mod fingerprint;
+mod go_json;
 pub mod intern;
 mod json;
 pub mod labels;

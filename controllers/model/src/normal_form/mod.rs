@@ -9,7 +9,6 @@
 //! A field that is not in the table is newer than it. It is kept as it is: any difference but the order of keys, white space and
 //! escapes counts. So does a value that upstream could not read.
 
-mod cursor;
 mod kind;
 mod quantity;
 // Its lines are as the program breaks them that prints it.
@@ -23,15 +22,13 @@ use std::ops::Range;
 
 use serde_json::value::RawValue;
 
+use crate::cursor::{Cursor, MAX_DEPTH};
 use crate::fingerprint::POD_TEMPLATE_HASH;
-use cursor::Cursor;
 pub use kind::{Fields, Kind};
 use quantity::Quantity;
 
 /// Where the label is that the comparison leaves out.
 const LEFT_OUT: &[&str] = &["metadata", "labels", POD_TEMPLATE_HASH];
-/// As deep as `serde_json` reads.
-const MAX_DEPTH: usize = 128;
 
 /// What a pod template is read as.
 pub fn pod_template() -> Kind {

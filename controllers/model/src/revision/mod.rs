@@ -1,5 +1,8 @@
-//! The ControllerRevision as the StatefulSet controller reads it: its data are fetched when they are needed
-//! (upstream `pkg/controller/history`).
+//! The ControllerRevision as the StatefulSet controller reads it, its data being fetched when they are needed, and what goes into a new
+//! one (upstream `pkg/controller/history`).
+
+mod data;
+mod restore;
 
 use std::sync::Arc;
 
@@ -11,6 +14,8 @@ use crate::meta::{ControllerRef, ResourceVersion, Timestamp, Uid};
 use crate::object::{Decode, Format, Object};
 use crate::protobuf::object_meta::{METADATA, OWNER_REFERENCES, ObjectMeta, Owner, Pairs, sections};
 use crate::protobuf::{Field, Reader};
+pub use data::{data, hash, name};
+pub use restore::is_same;
 
 /// The label with the hash of the data (upstream `pkg/controller/history` `ControllerRevisionHashLabel`).
 pub const HASH_LABEL: &str = "controller.kubernetes.io/hash";
