@@ -7,7 +7,7 @@ cd "$(dirname "$0")"
 controlplane=$(./build.sh etcd)
 pins=${controlplane##*/}
 version=${pins%%-*}
-folder=${controlplane%/*/*}/templates/$pins-$(cat templates/*.go | sha256sum | cut -c1-12)
+folder=${controlplane%/*/*}/templates/$pins-$(cat templates/* | sha256sum | cut -c1-12)
 program=$folder/templates
 # The control plane's lock: what it is building now would be compiled twice.
 exec 9>"$controlplane/.lock"

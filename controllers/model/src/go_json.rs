@@ -4,6 +4,7 @@
 //! The bytes of a ControllerRevision are made this way, and its name follows from the bytes.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use crate::cursor::{Cursor, MAX_DEPTH};
 
@@ -61,6 +62,14 @@ impl Value {
                 out.push('}');
             }
         }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        self.write(&mut text);
+        f.write_str(&text)
     }
 }
 

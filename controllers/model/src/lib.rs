@@ -1,7 +1,7 @@
 //! What the controllers know about the cluster, and the words in which they say what to do about it.
 //!
 //! Pure: no IO, no clock, no randomness, no logging. Lean forms of the objects the controllers read
-//! ([`Pod`], [`ReplicaSet`], [`Deployment`], [`ControllerRevision`], [`PersistentVolumeClaim`]) with their decoding from the wire, the predicates and rankings over them,
+//! ([`Pod`], [`ReplicaSet`], [`Deployment`], [`StatefulSet`], [`ControllerRevision`], [`PersistentVolumeClaim`]) with their decoding from the wire, the predicates and rankings over them,
 //! and the [`plan`] vocabulary in which a decision is handed to whoever carries it out.
 
 pub mod annotations;
@@ -12,6 +12,7 @@ pub mod deployment;
 pub mod error;
 pub mod fingerprint;
 mod go_json;
+pub mod int_or_percent;
 pub mod intern;
 mod json;
 pub mod labels;
@@ -22,11 +23,13 @@ pub mod ownership;
 pub mod plan;
 pub mod pod;
 pub mod protobuf;
+mod quantity;
 pub mod rank;
 pub mod raw;
 pub mod replicaset;
 pub mod revision;
 pub mod selector;
+pub mod statefulset;
 pub mod status;
 pub mod template;
 
@@ -41,4 +44,6 @@ pub use object::{Decode, Format, Object};
 pub use pod::Pod;
 pub use pod::decode::PodDecoder;
 pub use replicaset::{ReplicaSet, ReplicaSetDecoder};
+pub use int_or_percent::IntOrPercent;
 pub use revision::{ControllerRevision, ControllerRevisionDecoder};
+pub use statefulset::{StatefulSet, StatefulSetDecoder};

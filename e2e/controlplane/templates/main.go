@@ -2,6 +2,7 @@
 //
 //	templates schema     prints the table of fields as Rust: controllers/model/src/normal_form/schema.rs
 //	templates compare    reads lines of [template, template] and prints for each whether the two are equal
+//	templates revisions  reads lines of [patch, template] and prints for each what becomes of it, see revisions.go
 package main
 
 import (
@@ -25,9 +26,11 @@ func main() {
 	case "schema":
 		err = printSchema(os.Stdout)
 	case "compare":
-		err = compare()
+		err = answer(compare)
+	case "revisions":
+		err = answer(revisions)
 	default:
-		err = fmt.Errorf("usage: templates schema|compare")
+		err = fmt.Errorf("usage: templates schema|compare|revisions")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -35,7 +38,8 @@ func main() {
 	}
 }
 
-func compare() error {
+// answer reads pairs, one in a line, and prints an answer to each.
+func answer(question func(pair [2]json.RawMessage) (any, error)) error {
 	lines := bufio.NewReader(os.Stdin)
 	answers := bufio.NewWriter(os.Stdout)
 	defer answers.Flush()
@@ -48,13 +52,32 @@ func compare() error {
 		if err = json.Unmarshal(line, &pair); err != nil {
 			return fmt.Errorf("line %d: %w", n, err)
 		}
-		var templates [2]v1.PodTemplateSpec
-		for i := range pair {
-			// The decoder of API objects: encoding/json would also take names in another case.
-			if err := kjson.UnmarshalCaseSensitivePreserveInts(pair[i], &templates[i]); err != nil {
-				return fmt.Errorf("line %d, template %d: %w", n, i, err)
-			}
+		answer, err := question(pair)
+		if err != nil {
+			return fmt.Errorf("line %d: %w", n, err)
 		}
-		fmt.Fprintln(answers, util.EqualIgnoreHash(&templates[0], &templates[1]))
+		text, err := json.Marshal(answer)
+		if err != nil {
+			return fmt.Errorf("line %d: %w", n, err)
+		}
+		fmt.Fprintf(answers, "%s\n", text)
 	}
+}
+
+func compare(pair [2]json.RawMessage) (any, error) {
+	a, err := template(pair[0])
+	if err != nil {
+		return nil, fmt.Errorf("the first template: %w", err)
+	}
+	b, err := template(pair[1])
+	if err != nil {
+		return nil, fmt.Errorf("the second template: %w", err)
+	}
+	return util.EqualIgnoreHash(a, b), nil
+}
+
+// template reads as API objects are read: encoding/json would also take names in another case.
+func template(text []byte) (*v1.PodTemplateSpec, error) {
+	template := &v1.PodTemplateSpec{}
+	return template, kjson.UnmarshalCaseSensitivePreserveInts(text, template)
 }

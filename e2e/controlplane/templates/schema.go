@@ -74,16 +74,17 @@ func (s *schema) table(t reflect.Type) (string, error) {
 		return name, nil
 	}
 	s.types[name] = t
-	fields := map[string]string{}
-	if err := s.fields(t, fields); err != nil {
+	fields, printed := map[string]string{}, []string{}
+	if err := s.fields(t, fields, &printed); err != nil {
 		return "", fmt.Errorf("%v: %w", t, err)
 	}
-	s.text[name] = format(name, fields)
+	s.text[name] = format(name, fields, printed)
 	return name, nil
 }
 
-// fields collects the JSON fields of a struct type, those of embedded types included, as encoding/json sees them.
-func (s *schema) fields(t reflect.Type, fields map[string]string) error {
+// fields collects the JSON fields of a struct type, those of embedded types included, as encoding/json sees them, and the names of those
+// that are printed even if there is nothing in them.
+func (s *schema) fields(t reflect.Type, fields map[string]string, printed *[]string) error {
 	for i := range t.NumField() {
 		field := t.Field(i)
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -95,7 +96,7 @@ func (s *schema) fields(t reflect.Type, fields map[string]string) error {
 		case slices.Contains(strings.Split(options, ","), "string"):
 			return fmt.Errorf("field %s: numbers as strings are not provided for", field.Name)
 		case field.Anonymous && name == "" && field.Type.Kind() == reflect.Struct:
-			if err := s.fields(field.Type, fields); err != nil {
+			if err := s.fields(field.Type, fields, printed); err != nil {
 				return err
 			}
 			continue
@@ -109,8 +110,16 @@ func (s *schema) fields(t reflect.Type, fields map[string]string) error {
 			return fmt.Errorf("field %s: %w", field.Name, err)
 		}
 		fields[name] = kind
+		if isPrinted(field.Type, strings.Split(options, ",")) {
+			*printed = append(*printed, name)
+		}
 	}
 	return nil
+}
+
+// isPrinted says whether encoding/json prints a field that has its zero value: a struct is never empty.
+func isPrinted(t reflect.Type, options []string) bool {
+	return !slices.Contains(options, "omitzero") && (!slices.Contains(options, "omitempty") || t.Kind() == reflect.Struct)
 }
 
 func (s *schema) kind(t reflect.Type) (string, error) {
@@ -160,13 +169,17 @@ func decodesItself(t reflect.Type) bool {
 }
 
 // format writes a table in lines of limited width.
-func format(name string, fields map[string]string) string {
+func format(name string, fields map[string]string, printed []string) string {
 	var entries []string
 	for _, field := range slices.Sorted(maps.Keys(fields)) {
 		entries = append(entries, fmt.Sprintf("(%q, %s)", field, fields[field]))
 	}
-	start := fmt.Sprintf("pub(super) static %s: Fields = Fields(&[", name)
-	if line := start + strings.Join(entries, ", ") + "]);\n"; len(line) <= lineWidth {
+	start, end := fmt.Sprintf("pub(super) static %s: Fields = Fields(&[", name), "], &[]);\n"
+	if len(printed) > 0 {
+		slices.Sort(printed)
+		end = fmt.Sprintf("], &[\"%s\"]);\n", strings.Join(printed, "\", \""))
+	}
+	if line := start + strings.Join(entries, ", ") + end; len(line) <= lineWidth {
 		return line
 	}
 	text, line := start, "\n   "
@@ -177,7 +190,7 @@ func format(name string, fields map[string]string) string {
 		}
 		line += " " + entry + ","
 	}
-	return text + line + "\n]);\n"
+	return text + line + "\n" + end
 }
 
 // upperSnake turns PodTemplateSpec into POD_TEMPLATE_SPEC and AWSVolume into AWS_VOLUME.

@@ -27,9 +27,9 @@ pub enum Kind {
     Map(&'static Kind),
 }
 
-/// The fields of a struct type, by their names in JSON.
+/// The fields of a struct type, by their names in JSON, and the names of those that Go prints even if there is nothing in them.
 #[derive(Debug)]
-pub struct Fields(pub(super) &'static [(&'static str, Kind)]);
+pub struct Fields(pub(super) &'static [(&'static str, Kind)], pub(super) &'static [&'static str]);
 
 impl Fields {
     /// In the order of their names.
@@ -37,7 +37,12 @@ impl Fields {
         self.0.iter().copied()
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<Kind> {
+    /// The names of those that Go's `encoding/json` prints in any case: they are not `omitempty`, or are structs, which are never empty.
+    pub(crate) fn printed(&self) -> &'static [&'static str] {
+        self.1
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<Kind> {
         let at = self.0.binary_search_by_key(&name, |(name, _)| name).ok()?;
         self.0.get(at).map(|(_, kind)| *kind)
     }

@@ -10,7 +10,6 @@
 //! escapes counts. So does a value that upstream could not read.
 
 mod kind;
-mod quantity;
 // Its lines are as the program breaks them that prints it.
 #[rustfmt::skip]
 mod schema;
@@ -24,8 +23,8 @@ use serde_json::value::RawValue;
 
 use crate::cursor::{Cursor, MAX_DEPTH};
 use crate::fingerprint::POD_TEMPLATE_HASH;
+use crate::quantity::Quantity;
 pub use kind::{Fields, Kind};
-use quantity::Quantity;
 
 /// Where the label is that the comparison leaves out.
 const LEFT_OUT: &[&str] = &["metadata", "labels", POD_TEMPLATE_HASH];

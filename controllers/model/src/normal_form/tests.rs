@@ -48,6 +48,7 @@ fn the_table_is_in_order() {
         match kind {
             Kind::Struct(fields) => {
                 assert!(fields.0.is_sorted_by(|(a, _), (b, _)| a < b), "{fields:?}");
+                assert!(fields.1.iter().all(|name| fields.get(name).is_some()), "{fields:?}");
                 *seen += fields.0.len();
                 fields.iter().for_each(|(_, kind)| check(kind, seen));
             }

@@ -2,7 +2,10 @@
 //! one (upstream `pkg/controller/history`).
 
 mod data;
+mod defaults;
+mod image;
 mod restore;
+mod typed;
 
 use std::sync::Arc;
 

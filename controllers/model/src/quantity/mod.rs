@@ -1,15 +1,19 @@
 //! `resource.Quantity`: many spellings, one amount.
 
+mod canonical;
+
+pub(crate) use canonical::{Rounding, respell};
+
 /// An amount, exactly, as its digits times a power of ten. Equal amounts are equal here (upstream
 /// `k8s.io/apimachinery/pkg/api/resource/quantity.go` `Quantity.Cmp`).
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Quantity {
+pub(crate) struct Quantity {
     /// Never of zero.
-    pub(super) negative: bool,
+    pub(crate) negative: bool,
     /// In ASCII, without zeros at either end; none for zero.
-    pub(super) digits: Vec<u8>,
+    pub(crate) digits: Vec<u8>,
     /// The power of ten; 0 for zero.
-    pub(super) scale: i64,
+    pub(crate) scale: i64,
 }
 
 /// The smallest power of ten that is told apart.
@@ -26,7 +30,7 @@ enum Suffix {
 
 impl Quantity {
     /// Reads what upstream reads (`ParseQuantity`), its oddities included; `None` where upstream reports an error.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         // `UnmarshalJSON` trims.
         let text = text.trim();
         if text.is_empty() {
@@ -55,7 +59,7 @@ impl Quantity {
             }
         }
         this.trim();
-        this.round_up();
+        this.round_up(NANO);
         if matches!(suffix, Suffix::Binary(_)) {
             this.cap();
         }
@@ -63,7 +67,7 @@ impl Quantity {
         Some(this)
     }
 
-    pub(super) fn is_zero(&self) -> bool {
+    pub(crate) fn is_zero(&self) -> bool {
         self.digits.is_empty()
     }
 
@@ -80,13 +84,13 @@ impl Quantity {
         }
     }
 
-    /// Away from zero, to whole nanos: whoever asks for too little gets some.
-    fn round_up(&mut self) {
-        let Ok(dropped @ 1..) = usize::try_from(NANO - self.scale) else { return };
+    /// Away from zero, to a multiple of this power of ten: whoever asks for too little gets some.
+    fn round_up(&mut self, scale: i64) {
+        let Ok(dropped @ 1..) = usize::try_from(scale - self.scale) else { return };
         if self.is_zero() {
             return;
         }
-        self.scale = NANO;
+        self.scale = scale;
         // The last digit is none, so what is dropped is not zero.
         self.digits.truncate(self.digits.len().saturating_sub(dropped));
         for digit in self.digits.iter_mut().rev() {
