@@ -3,7 +3,7 @@
 //! ```text
 //! cargo test -p e2e --test differential                  30 scripts
 //! SEEDS=17 cargo test -p e2e --test differential         one of them again; also 5,9 or 1..500
-//! AGAINST=kube-controller-manager cargo test …           KCM beside KCM, which must show no difference first
+//! SUBJECT=kube-controller-manager cargo test …           KCM beside KCM, which must show no difference first
 //! ```
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests, which fail by panicking")]
 

@@ -11,8 +11,6 @@ use crate::cache::Cache;
 /// What is compared.
 const CONTROLLERS: [&str; 2] = ["deployment-controller", "replicaset-controller"];
 
-const KCM: &str = "kube-controller-manager";
-
 /// A control plane with its controllers at work.
 pub(crate) struct Side {
     pub(crate) name: &'static str,
@@ -33,10 +31,10 @@ enum Subject {
 
 impl Subject {
     fn from_environment() -> Result<Self> {
-        match std::env::var("AGAINST").as_deref() {
-            Err(_) => Ok(Self::Ours),
-            Ok(KCM) => Ok(Self::Kcm),
-            Ok(other) => bail!("AGAINST={other}: only {KCM} can stand in for ours"),
+        match std::env::var("SUBJECT").as_deref() {
+            Err(_) | Ok("workloads-controller-manager") => Ok(Self::Ours),
+            Ok("kube-controller-manager") => Ok(Self::Kcm),
+            Ok(other) => bail!("SUBJECT={other}: it is workloads-controller-manager or kube-controller-manager"),
         }
     }
 

@@ -5,7 +5,8 @@
 //! - two writes without a barrier between them: whether the first template ever gets its ReplicaSet is chance;
 //! - changing a ReplicaSet's size by hand: the Deployment controller may change it back before or after there are pods.
 //!
-//! Not asked either, since the README says that it differs: a wrong `desired-replicas` annotation.
+//! Not asked either, since the README says that it differs: a wrong `desired-replicas` annotation, what becomes of an old ReplicaSet that is
+//! scaled up and has no room in the history, and the hash of a template (in KCM it depends on how amounts are written).
 
 pub(super) mod chance;
 mod newest;
@@ -16,6 +17,7 @@ mod words;
 use serde_json::{Value, json};
 
 use super::script::{Nodes, Script, Step, Write};
+use super::settled::SOON;
 use super::snapshot::Kind;
 use template::Template;
 use words::WORDS;
@@ -28,6 +30,7 @@ struct Deployment {
     exists: bool,
     template: Template,
     versions: u32,
+    replicas: u32,
     paused: bool,
     recreate: bool,
     /// There may be pods that nodes have to release.
@@ -37,6 +40,8 @@ struct Deployment {
     /// A ReplicaSet, or pods, have been taken out of its reach.
     loose_set: bool,
     loose_pods: bool,
+    /// It was deleted, and its ReplicaSets were not.
+    left_sets: bool,
 }
 
 /// A script in the making.
@@ -64,6 +69,7 @@ impl Deployment {
             exists: false,
             template,
             versions: 1,
+            replicas: 0,
             paused: false,
             recreate: false,
             held: false,
@@ -71,7 +77,13 @@ impl Deployment {
             deadline: 600,
             loose_set: false,
             loose_pods: false,
+            left_sets: false,
         }
+    }
+
+    /// One that passes in a script.
+    fn has_short_deadline(&self) -> bool {
+        i64::from(self.deadline) <= SOON
     }
 }
 
@@ -115,7 +127,7 @@ impl Writer {
 fn manifest(rng: &mut fastrand::Rng, deployment: &Deployment) -> Value {
     let app = deployment.name;
     let mut spec = json!({
-        "replicas": rng.u32(0..=6), "selector": {"matchLabels": {"app": app}}, "template": deployment.template.manifest(app),
+        "replicas": deployment.replicas, "selector": {"matchLabels": {"app": app}}, "template": deployment.template.manifest(app),
         "strategy": some_strategy(rng, deployment.recreate), "paused": deployment.paused,
     });
     let more = [
@@ -148,10 +160,11 @@ fn some_strategy(rng: &mut fastrand::Rng, recreate: bool) -> Value {
 }
 
 /// A progress deadline: the usual one, none, one that never passes in a script, or one that does. It must be longer than minReadySeconds.
-fn some_deadline(rng: &mut fastrand::Rng, min_ready_seconds: u32) -> u32 {
-    match (min_ready_seconds, rng.u8(..100)) {
+/// None that passes where pods are recreated: too much is left to chance there.
+fn some_deadline(rng: &mut fastrand::Rng, deployment: &Deployment) -> u32 {
+    match (deployment.min_ready_seconds, rng.u8(..100)) {
         (60.., _) => 7200,
-        (0, 0..5) => 1,
+        (0, 0..5) if !deployment.recreate && !deployment.paused => 1,
         (_, 0..75) => 600,
         _ => i32::MAX.unsigned_abs(),
     }
