@@ -1,55 +1,47 @@
 //! Start order and shutdown: stores before sources, sources before workers, and the other way round at the end.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
 use http::Request;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use machinery::client::{ApiClient, CallError, Class, ClientMetrics, ClientOptions, Clients, HttpVersion};
+use machinery::client::{CallError, Class, ClientMetrics, ClientOptions, Clients, HttpVersion};
 use machinery::clock::Clock;
-use machinery::events;
-use machinery::executor::Executor;
-use machinery::expectations::Expectations;
-use machinery::fence::Fence;
-use machinery::guard::{Guard, Guarded};
-use machinery::queue::WorkQueue;
 use machinery::source::{ApiTransport, Backoff, Source, SourceConfig, SourceHandle, SourceMetrics};
 use machinery::store::{Store, store};
-use machinery::sync::Controller;
-use model::plan::{DEPLOYMENTS, PODS, REPLICASETS, Resource};
-use model::{Decode, DeploymentDecoder, Object, ObjectKey, PodDecoder, ReplicaSetDecoder};
+use model::plan::{CONTROLLERREVISIONS, DEPLOYMENTS, PERSISTENTVOLUMECLAIMS, PODS, REPLICASETS, Resource, STATEFULSETS};
+use model::{
+    ControllerRevisionDecoder, Decode, DeploymentDecoder, Object, PersistentVolumeClaimDecoder, PodDecoder, ReplicaSetDecoder,
+    StatefulSetDecoder,
+};
 use prometheus::Registry;
 use prometheus::process_collector::ProcessCollector;
-use replicaset::Gates;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::caches::{Cache, Filling};
-use crate::deployment::DeploymentController;
 use crate::gates::Release;
 use crate::options::{ControllerName, Options};
-use crate::replicaset::{ReplicaSetController, deletion_age_ratio};
 use crate::serve::Server;
 
 /// A controller's workers, to be started.
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The process: what it is made of, and the tasks it consists of.
-struct App {
-    options: Options,
-    clients: Clients,
-    registry: Registry,
+pub(crate) struct App {
+    pub(crate) options: Options,
+    pub(crate) clients: Clients,
+    pub(crate) registry: Registry,
     source_metrics: SourceMetrics,
-    clock: Clock,
+    pub(crate) clock: Clock,
     /// The server's release: gate defaults follow it.
-    release: Release,
+    pub(crate) release: Release,
     /// Nothing new is sent once this is cancelled.
-    stopping: CancellationToken,
+    pub(crate) stopping: CancellationToken,
     /// Sources, event sinks and the server end once this is cancelled, after the workers.
     ending: CancellationToken,
     /// Tasks that must not end before they are told to; each gives its name.
@@ -125,6 +117,9 @@ impl App {
         let deployments = self.cache(&DEPLOYMENTS, DeploymentDecoder::new());
         let sets = self.cache(&REPLICASETS, ReplicaSetDecoder::new());
         let pods = self.cache(&PODS, PodDecoder::new());
+        let stateful_sets = self.cache(&STATEFULSETS, StatefulSetDecoder::new());
+        let claims = self.cache(&PERSISTENTVOLUMECLAIMS, PersistentVolumeClaimDecoder::new());
+        let revisions = self.cache(&CONTROLLERREVISIONS, ControllerRevisionDecoder::new());
         let mut workers: Vec<(&'static str, Work)> = Vec::new();
         for controller in controllers {
             let work: Work = match controller {
@@ -136,13 +131,24 @@ impl App {
                     let syncs = usize::from(self.options.concurrent_replicaset_syncs);
                     Box::pin(self.replicaset_controller(&sets, &pods)?.run(syncs))
                 }
+                ControllerName::StatefulSet => {
+                    let syncs = usize::from(self.options.concurrent_statefulset_syncs);
+                    Box::pin(self.statefulset_controller(&stateful_sets, &pods, &claims, &revisions)?.run(syncs))
+                }
             };
             workers.push((controller.as_str(), work));
         }
-        let mut filling = vec![self.fill(sets, true), self.fill(pods, false)];
         // What no controller reads is not watched: there may be no right to.
-        if controllers.contains(&ControllerName::Deployment) {
+        let runs = |names: &[ControllerName]| names.iter().any(|name| controllers.contains(name));
+        let mut filling = vec![self.fill(pods, false)];
+        if runs(&[ControllerName::Deployment, ControllerName::ReplicaSet]) {
+            filling.push(self.fill(sets, true));
+        }
+        if runs(&[ControllerName::Deployment]) {
             filling.push(self.fill(deployments, true));
+        }
+        if runs(&[ControllerName::StatefulSet]) {
+            filling.extend([self.fill(stateful_sets, true), self.fill(claims, false), self.fill(revisions, false)]);
         }
         self.caches_synced(filling).await?;
         for (name, work) in workers {
@@ -219,81 +225,8 @@ impl App {
         }
     }
 
-    fn deployment_controller(
-        &mut self,
-        deployments: &Cache<DeploymentDecoder>,
-        sets: &Cache<ReplicaSetDecoder>,
-        pods: &Cache<PodDecoder>,
-    ) -> anyhow::Result<Arc<Controller<DeploymentController>>> {
-        let terminating_replicas = self.enabled("DeploymentReplicaSetTerminatingReplicas");
-        let queue = WorkQueue::new("deployment", self.clock.clone(), &self.registry)?;
-        let guard = self.guard("deployment", &queue, vec![deployments.guarded(), sets.guarded(), pods.guarded()])?;
-        let reconciler = DeploymentController {
-            deployments: deployments.store.clone(),
-            sets: sets.store.clone(),
-            pods: pods.store.clone(),
-            guard: guard.clone(),
-            queue: queue.clone(),
-            clock: self.clock.clone(),
-            gates: ::deployment::Gates { terminating_replicas },
-        };
-        reconciler.listen();
-        // It does not count its writes: their names are given, so that none can be made twice.
-        let executor = self.executor("deployment-controller", Arc::new(Expectations::default()))?;
-        Ok(Arc::new(Controller { reconciler, executor, guard: Some(guard), queue, clock: self.clock.clone() }))
-    }
-
-    fn replicaset_controller(
-        &mut self,
-        sets: &Cache<ReplicaSetDecoder>,
-        pods: &Cache<PodDecoder>,
-    ) -> anyhow::Result<Arc<Controller<ReplicaSetController>>> {
-        let gates = Gates {
-            pod_deletion_cost: self.enabled("PodDeletionCost"),
-            terminating_replicas: self.enabled("DeploymentReplicaSetTerminatingReplicas"),
-        };
-        let queue = WorkQueue::new("replicaset", self.clock.clone(), &self.registry)?;
-        let guard = self.guard("replicaset", &queue, vec![pods.guarded(), sets.guarded()])?;
-        let guard = Some(guard).filter(|_| self.enabled("StaleControllerConsistencyReplicaSet"));
-        let expectations = Arc::new(Expectations::default());
-        let reconciler = ReplicaSetController {
-            sets: sets.store.clone(),
-            pods: pods.store.clone(),
-            expectations: Arc::clone(&expectations),
-            guard: guard.clone(),
-            queue: queue.clone(),
-            clock: self.clock.clone(),
-            gates,
-            deletion_age_ratio: deletion_age_ratio(&self.registry)?,
-        };
-        reconciler.listen();
-        let executor = self.executor("replicaset-controller", expectations)?;
-        Ok(Arc::new(Controller { reconciler, executor, guard, queue, clock: self.clock.clone() }))
-    }
-
-    fn enabled(&self, gate: &str) -> bool {
-        self.options.feature_gates.enabled(gate, self.release)
-    }
-
-    /// A controller's guard, at work.
-    fn guard(&mut self, controller: &str, queue: &WorkQueue<ObjectKey>, guarded: Vec<Guarded>) -> anyhow::Result<Guard> {
-        let guard = Guard::new(controller, queue.clone(), guarded, &self.registry)?;
-        let running = guard.clone();
-        self.spawn("guard", |ending| running.run(ending));
-        Ok(guard)
-    }
-
-    /// One controller's way to write, with a rate limit of its own, and its way to tell about it.
-    fn executor(&mut self, controller: &'static str, expectations: Arc<Expectations>) -> anyhow::Result<Executor> {
-        let limited = |client: &ApiClient| client.limited_apart(self.options.kube_api_qps, self.options.kube_api_burst);
-        let (client, events) = (limited(&self.clients.writes), limited(&self.clients.events));
-        let (recorder, sink) = events::recorder(controller, events, self.clock.clone(), &self.registry)?;
-        self.spawn("event sink", |ending| sink.run(ending));
-        Ok(Executor::new(client, recorder, expectations, self.clock.clone(), random_seed(), Fence::open(), self.stopping.clone()))
-    }
-
     /// Starts a task that must not end before it is told to.
-    fn spawn<F>(&mut self, name: &'static str, task: impl FnOnce(CancellationToken) -> F)
+    pub(crate) fn spawn<F>(&mut self, name: &'static str, task: impl FnOnce(CancellationToken) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -382,7 +315,7 @@ async fn client_config(options: &Options) -> anyhow::Result<kube::Config> {
 }
 
 /// Randomness enters here and nowhere else, so that whatever is seeded by it can be replayed.
-fn random_seed() -> u64 {
+pub(crate) fn random_seed() -> u64 {
     fastrand::u64(..)
 }
 

@@ -215,7 +215,7 @@ impl Reconciler for DeploymentController {
         ::deployment::conclude(view)
     }
 
-    fn event(&self, step: &Step, outcome: &Outcome) -> Option<Event> {
+    fn event(&self, _: &ObjectRef, step: &Step, outcome: &Outcome) -> Option<Event> {
         ::deployment::event(step, outcome)
     }
 }

@@ -7,7 +7,9 @@ mod gates;
 mod options;
 mod replicaset;
 mod serve;
+mod statefulset;
 mod telemetry;
+mod wiring;
 
 use std::process::ExitCode;
 

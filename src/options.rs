@@ -89,16 +89,16 @@ pub(crate) enum ControllerName {
     Deployment,
     /// `replicaset-controller`.
     ReplicaSet,
+    /// `statefulset-controller`.
+    StatefulSet,
 }
 
 /// A controller as `--controllers` names it: upstream's name, and the older alias.
 const CONTROLLERS: &[(ControllerName, &str, &str)] = &[
     (ControllerName::Deployment, ControllerName::Deployment.as_str(), "deployment"),
     (ControllerName::ReplicaSet, ControllerName::ReplicaSet.as_str(), "replicaset"),
+    (ControllerName::StatefulSet, ControllerName::StatefulSet.as_str(), "statefulset"),
 ];
-
-/// Upstream's controllers that this program is going to run and does not yet.
-const NOT_YET: &[&str] = &["statefulset-controller", "statefulset"];
 
 /// Upstream's other controllers (`cmd/kube-controller-manager/names`, and the aliases in `app`), which stay with kube-controller-manager: a
 /// command line that names them is taken as it is.
@@ -165,6 +165,7 @@ impl ControllerName {
         match self {
             Self::Deployment => "deployment-controller",
             Self::ReplicaSet => "replicaset-controller",
+            Self::StatefulSet => "statefulset-controller",
         }
     }
 }
@@ -175,17 +176,13 @@ impl Options {
     /// Which controllers to run.
     ///
     /// # Errors
-    /// A name that nobody knows, a controller that cannot run yet, or none at all.
+    /// A name that nobody knows, or none at all.
     pub(crate) fn enabled_controllers(&self) -> Result<Vec<ControllerName>, String> {
         for item in &self.controllers {
             let name = item.strip_prefix('-').unwrap_or(item);
             let known =
                 name == "*" || ELSEWHERE.contains(&name) || CONTROLLERS.iter().any(|(_, full, alias)| name == *full || name == *alias);
-            let later = NOT_YET.contains(&name);
-            if later && !item.starts_with('-') {
-                return Err(format!("--controllers: {name} is not available yet"));
-            }
-            if !known && !later {
+            if !known {
                 let names: Vec<_> = CONTROLLERS.iter().map(|(_, full, _)| *full).collect();
                 return Err(format!("--controllers: {name:?} is not in the list of known controllers: {}", names.join(", ")));
             }
@@ -271,15 +268,16 @@ mod tests {
 
     #[test]
     fn the_first_entry_that_names_a_controller_wins() {
-        use ControllerName::{Deployment, ReplicaSet};
+        use ControllerName::{Deployment, ReplicaSet, StatefulSet};
         for (list, expected) in [
-            ("*", &[Deployment, ReplicaSet][..]),
+            ("*", &[Deployment, ReplicaSet, StatefulSet][..]),
             ("replicaset-controller", &[ReplicaSet]),
             ("replicaset", &[ReplicaSet]),
-            ("*,-replicaset-controller,replicaset", &[Deployment]),
+            ("*,-replicaset-controller,replicaset", &[Deployment, StatefulSet]),
             ("replicaset,-replicaset-controller", &[ReplicaSet]),
-            ("-deployment-controller,*", &[ReplicaSet]),
-            ("*,bootstrapsigner,tokencleaner", &[Deployment, ReplicaSet]),
+            ("-deployment-controller,*", &[ReplicaSet, StatefulSet]),
+            ("statefulset", &[StatefulSet]),
+            ("*,bootstrapsigner,tokencleaner", &[Deployment, ReplicaSet, StatefulSet]),
             ("bootstrapsigner,tokencleaner", &[]),
         ] {
             let got = parse(&["--controllers", list]).and_then(|options| options.enabled_controllers());
@@ -291,7 +289,6 @@ mod tests {
     fn bad_flags_are_named() {
         for (arguments, names) in [
             (&["--controllers", "nonsense"][..], "nonsense"),
-            (&["--controllers", "statefulset"], "statefulset is not available yet"),
             (&["--controllers", "-replicaset"], "no controller is left"),
             (&["--leader-elect=true"], "--leader-elect=false"),
             (&["--kube-api-qps", "0"], "--kube-api-qps"),

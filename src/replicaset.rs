@@ -247,7 +247,7 @@ impl Reconciler for ReplicaSetController {
         replicaset::conclude(view, now)
     }
 
-    fn event(&self, step: &Step, outcome: &Outcome) -> Option<Event> {
+    fn event(&self, _: &ObjectRef, step: &Step, outcome: &Outcome) -> Option<Event> {
         replicaset::event(step, outcome)
     }
 }

@@ -162,6 +162,6 @@ fn create(deployment: &Deployment, key: &ObjectKey, hash: &str, replicas: i32, r
     };
     let news = (replicas > 0).then(|| scaled(&key.name, 0, replicas));
     let create =
-        Create { resource: &REPLICASETS, namespace: key.namespace.clone(), owner: deployment.as_owner(), body: Arc::new(body), news };
+        Create { resource: &REPLICASETS, namespace: key.namespace.clone(), owner: Some(deployment.as_owner()), body: Arc::new(body), news };
     Ok(Step { action: Action::Create(create), reason: Rule::NewTemplate })
 }

@@ -1,6 +1,8 @@
 //! maxSurge and maxUnavailable in pods.
 
-use model::deployment::{DeploymentSpec, IntOrPercent, Strategy};
+use model::IntOrPercent;
+use model::deployment::{DeploymentSpec, Strategy};
+use model::int_or_percent::Round;
 
 /// Both, resolved against `spec.replicas`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -11,21 +13,13 @@ pub(crate) struct Fenceposts {
     pub(crate) max_unavailable: i32,
 }
 
-/// Which way a part of a pod goes.
-#[derive(Clone, Copy)]
-enum Round {
-    Up,
-    Down,
-}
-
 // === impl Fenceposts ===
 
 impl Fenceposts {
     /// Upstream `MaxSurge` and `MaxUnavailable`: nothing unless rolling, and what upstream makes of a value that no API server lets through.
     pub(crate) fn of(spec: &DeploymentSpec) -> Self {
         let Strategy::RollingUpdate { max_surge, max_unavailable } = &spec.strategy else { return Self::default() };
-        let (Some(surge), Some(unavailable)) =
-            (scaled(max_surge, spec.replicas, Round::Up), scaled(max_unavailable, spec.replicas, Round::Down))
+        let (Some(surge), Some(unavailable)) = (max_surge.of(spec.replicas, Round::Up), max_unavailable.of(spec.replicas, Round::Down))
         else {
             return Self::default();
         };
@@ -38,22 +32,7 @@ impl Fenceposts {
 
 /// How many pods a new ReplicaSet may bring at most (upstream `NewRSNewReplicas`, which does not resolve the two together).
 pub(crate) fn surge(max_surge: &IntOrPercent, replicas: i32) -> Result<i32, String> {
-    scaled(max_surge, replicas, Round::Up).ok_or_else(|| format!("spec.strategy.rollingUpdate.maxSurge: invalid value {max_surge:?}"))
-}
-
-/// Upstream `k8s.io/apimachinery/pkg/util/intstr` `GetScaledValueFromIntOrPercent`.
-fn scaled(value: &IntOrPercent, total: i32, round: Round) -> Option<i32> {
-    match value {
-        IntOrPercent::Int(count) => Some(*count),
-        IntOrPercent::Percent(percent) => {
-            let part = f64::from(*percent) * f64::from(total) / 100.0;
-            Some(match round {
-                Round::Up => part.ceil(),
-                Round::Down => part.floor(),
-            } as i32)
-        }
-        IntOrPercent::Invalid(_) => None,
-    }
+    max_surge.of(replicas, Round::Up).ok_or_else(|| format!("spec.strategy.rollingUpdate.maxSurge: invalid value {max_surge:?}"))
 }
 
 #[cfg(test)]

@@ -76,6 +76,12 @@ impl View {
     /// The Deployment as a claimant of ReplicaSets.
     pub(crate) fn claimant<'a>(&self, selector: &'a Selector) -> Claimant<'a> {
         let deployment = &self.deployment;
-        Claimant { owner: deployment.reference(), owner_ref: deployment.as_owner(), is_deleting: deployment.deletion.is_some(), selector }
+        Claimant {
+            owner: deployment.reference(),
+            owner_ref: deployment.as_owner(),
+            is_deleting: deployment.deletion.is_some(),
+            selector,
+            named_after: None,
+        }
     }
 }

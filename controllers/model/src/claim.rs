@@ -6,8 +6,9 @@ use std::sync::Arc;
 use crate::error::DecodeError;
 use crate::intern::{Interned, Interner};
 use crate::labels::{Labels, NoLabels};
-use crate::meta::{ControllerRef, ResourceVersion, Timestamp, Uid};
+use crate::meta::{ControllerRef, ObjectKey, ResourceVersion, Timestamp, Uid};
 use crate::object::{Decode, Format, Object};
+use crate::plan::{ObjectRef, PERSISTENTVOLUMECLAIMS};
 use crate::protobuf::object_meta::{LABELS, METADATA, OWNER_REFERENCES, ObjectMeta, Owner, sections};
 
 /// A `v1` PersistentVolumeClaim: a part of its metadata.
@@ -51,6 +52,12 @@ pub struct PersistentVolumeClaimDecoder {
 // === impl PersistentVolumeClaim ===
 
 impl PersistentVolumeClaim {
+    /// This claim as a reference.
+    pub fn reference(&self) -> ObjectRef {
+        let key = ObjectKey { namespace: self.namespace.clone(), name: Arc::from(&*self.name) };
+        ObjectRef { resource: &PERSISTENTVOLUMECLAIMS, key, uid: self.uid, resource_version: self.resource_version }
+    }
+
     /// Its owners.
     pub fn owners(&self) -> &[ClaimOwner] {
         self.owners.as_deref().unwrap_or_default()

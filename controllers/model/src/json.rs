@@ -94,6 +94,10 @@ where
 // === impl WireMeta ===
 
 impl WireMeta<'_> {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     pub(crate) fn key(&self, interner: &mut Interner) -> Result<ObjectKey, DecodeError> {
         for (field, value) in [("name", &self.name), ("namespace", &self.namespace)] {
             if value.is_empty() {

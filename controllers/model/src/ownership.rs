@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::meta::{ControllerRef, OwnerRef, Uid};
 use crate::object::Object;
 use crate::plan::{Action, Answer, ObjectRef, Outcomes, Own, Ownership, Plan, Rule, Step, SyncError};
+use crate::pod;
 use crate::selector::Selector;
 
 /// An object that is adopted and released by labels.
@@ -27,6 +28,8 @@ pub struct Claimant<'a> {
     pub is_deleting: bool,
     /// What its children must match.
     pub selector: &'a Selector,
+    /// The name that its children's names must begin with, before a hyphen and their ordinal, if there is such a rule.
+    pub named_after: Option<&'a str>,
 }
 
 /// What the rules say about one child.
@@ -108,7 +111,8 @@ impl Claimant<'_> {
 
     /// Upstream `ClaimObject`.
     fn claim(&self, child: &impl Claimable) -> Claim {
-        let matches = self.selector.matches(child.labels());
+        let is_member = self.named_after.is_none_or(|owner| pod::parent_and_ordinal(child.name()).0 == owner);
+        let matches = is_member && self.selector.matches(child.labels());
         match child.controller() {
             ControllerRef::Foreign => Claim::Ignore,
             ControllerRef::Owner(owner) if owner.uid != self.owner.uid => Claim::Ignore,

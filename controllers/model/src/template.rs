@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use crate::fingerprint::Fingerprint;
 use crate::meta::OwnerRef;
 use crate::plan::{NewName, NewObject};
+use crate::revision;
 
 /// What random suffixes are made of: no vowels and nothing that looks alike (upstream `k8s.io/apimachinery/pkg/util/rand`).
 pub const SUFFIX_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -22,6 +23,7 @@ pub struct Template {
     raw: Box<RawValue>,
     /// Made when it is first asked for: most versions of an object never are.
     fingerprint: OnceLock<Option<Fingerprint>>,
+    revision: OnceLock<Option<Fingerprint>>,
 }
 
 #[derive(Deserialize)]
@@ -76,7 +78,7 @@ pub fn pod_from_template(template: &RawValue, owner: &OwnerRef) -> Result<NewObj
 impl Template {
     /// A template of its own.
     pub fn new(raw: Box<RawValue>) -> Self {
-        Self { raw, fingerprint: OnceLock::new() }
+        Self { raw, fingerprint: OnceLock::new(), revision: OnceLock::new() }
     }
 
     /// Its JSON.
@@ -87,6 +89,11 @@ impl Template {
     /// What tells whether another says the same, see [`Fingerprint::of_template`].
     pub fn fingerprint(&self) -> Option<Fingerprint> {
         *self.fingerprint.get_or_init(|| Fingerprint::of_template(&self.raw))
+    }
+
+    /// Of the data of a ControllerRevision made from it, see [`revision::data`].
+    pub fn revision_fingerprint(&self) -> Option<Fingerprint> {
+        *self.revision.get_or_init(|| revision::data(&self.raw).map(|data| Fingerprint::of_bytes(data.get().as_bytes())))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::view::View;
 /// The ReplicaSet as a claimant.
 pub(crate) fn claimant<'a>(view: &View, selector: &'a Selector) -> Claimant<'a> {
     let set = &view.set;
-    Claimant { owner: set.reference(), owner_ref: set.as_owner(), is_deleting: set.deletion.is_some(), selector }
+    Claimant { owner: set.reference(), owner_ref: set.as_owner(), is_deleting: set.deletion.is_some(), selector, named_after: None }
 }
 
 /// The claims as a plan. After a failed recheck only the releases are left: upstream fails every adoption then, and still releases.

@@ -10,11 +10,11 @@ use model::plan::{
     Action, ApiError, Conclusion, Create, Decision, Delete, Expect, Lookup, Mode, NewObject, OnError, Outcomes, PODS, Plan, Question, Rule,
     Stage, Step, SyncError,
 };
+use model::pod::next_availability_check;
 use model::rank::sort_for_deletion;
 use model::template::pod_from_template;
 use model::{OwnerRef, Pod, ReplicaSet, Time};
 
-use crate::availability::next_availability_check;
 use crate::view::{Managed, View};
 use crate::{claim, status};
 
@@ -71,7 +71,7 @@ fn create(view: &View, count: usize) -> Decision {
         action: Action::Create(Create {
             resource: &PODS,
             namespace: view.set.key.namespace.clone(),
-            owner: owner.clone(),
+            owner: Some(owner.clone()),
             body: body.clone(),
             // Its name is not known yet.
             news: None,
@@ -93,7 +93,7 @@ fn new_pod(set: &ReplicaSet, owner: &OwnerRef) -> Result<NewObject, ApiError> {
 }
 
 fn one_stage(steps: Vec<Step>, mode: Mode, on_error: OnError, expect: Expect) -> Decision {
-    Decision::Act(Plan { stages: vec![Stage { steps, mode, on_error, expect }] })
+    Decision::Act(Plan { stages: vec![Stage { steps, tasks: Vec::new(), mode, on_error, expect }] })
 }
 
 /// What the sync comes to: the status from the pods as they were before the replicas were managed, and when to look again.
@@ -140,7 +140,7 @@ impl Managed {
                 Action::Create(_) if error.namespace_terminating => {}
                 Action::Delete(_) if error.is_not_found() => {}
                 Action::Delete(_) if error.is_conflict() => managed.conflicts += 1,
-                Action::Create(_) | Action::Own(_) | Action::Patch(_) | Action::Edit(_) => managed.fail(error.clone()),
+                Action::Create(_) | Action::Own(_) | Action::Patch(_) | Action::Edit(_) | Action::Reown(_) => managed.fail(error.clone()),
                 Action::Delete(_) => {
                     let message = format!("unable to delete pods: {error}");
                     managed.fail(ApiError { message, ..error.clone() });

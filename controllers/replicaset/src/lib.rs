@@ -4,7 +4,6 @@
 //! became of it. The same view and time always give the same plan.
 
 mod age_ratio;
-mod availability;
 mod claim;
 mod decide;
 mod events;

@@ -275,7 +275,7 @@ pub fn describe(action: &Action) -> String {
             Some(size) => format!("scale {name} to {size}"),
             None => format!("patch {name}"),
         },
-        Action::Edit(_) => format!("edit {name}"),
+        Action::Edit(_) | Action::Reown(_) => format!("edit {name}"),
     }
 }
 

@@ -178,6 +178,7 @@ impl World {
                     Action::Patch(patch) => server.patch(patch),
                     Action::Edit(edit) => server.edit(edit),
                     Action::Create(_) | Action::Delete(_) => unreachable!("were handled"),
+                    Action::Reown(_) => unreachable!("no Deployment asks for it"),
                 })?;
                 (name, reply)
             }
@@ -213,7 +214,7 @@ impl World {
                     if !self.can_read()? {
                         return Ok(Reply::Lost(error));
                     }
-                    let owner = create.owner.uid.to_string();
+                    let owner = create.owner.as_ref().unwrap().uid.to_string();
                     let found = self.server.get(kind, name).filter(|found| found["metadata"]["ownerReferences"][0]["uid"] == owner);
                     return Ok(found.map_or(Reply::Refused(error), |found| Reply::Done(version_of(found))));
                 }

@@ -66,7 +66,7 @@ impl Executor {
     /// A repeat found the name taken: by our own first try, or by somebody else before it.
     async fn recognise(&self, errand: Errand<'_>, create: &Create, name: &Arc<str>, conflict: ApiError) -> Attempt {
         match self.find(create.resource, &create.namespace, name).await {
-            Ok(Some(meta)) if meta.is_controlled_by(create.owner.uid) => {
+            Ok(Some(meta)) if create.owner.as_ref().is_none_or(|owner| meta.is_controlled_by(owner.uid)) => {
                 Attempt::Settled(Outcome::Done { name: Arc::clone(name), resource_version: meta.version() })
             }
             Ok(Some(_)) => Attempt::Taken(conflict),

@@ -18,8 +18,8 @@ use bytes::Bytes;
 use futures::future::join_all;
 use http::Request;
 use model::plan::{
-    Action, Answer, ApiError, Edit, Event, Expect, IfRefused, Mode, ObjectRef, OnError, Outcome, Outcomes, Plan, Question, Resource, Stage,
-    StatusUpdate, Step,
+    Action, Answer, ApiError, Edit, Event, Expect, IfRefused, MAX_BATCH_SIZE, Mode, ObjectRef, OnError, Outcome, Outcomes, Plan, Question,
+    Reown, Resource, Stage, StatusUpdate, Step, Task,
 };
 use model::{ResourceVersion, Uid};
 use parking_lot::Mutex;
@@ -150,15 +150,21 @@ impl Executor {
 
     /// Exchanges fields of what a live read has.
     async fn edit(&self, edit: &Edit) -> Outcome {
-        let live = match self.call(request::get(&edit.target), Class::Get).await {
-            Ok(live) => live,
-            // Only read, so there was no effect.
-            Err(error) => return not_lost(outcome(error)),
-        };
         let fields: Vec<_> = edit.fields.iter().map(|(path, value)| (*path, &**value)).collect();
-        match live::with(&live.body, &edit.target, &fields) {
-            Ok(body) => self.write(request::put(&edit.target, body), &edit.target).await,
-            Err(error) => Outcome::Failed(error),
+        self.rewrite(&edit.target, |live| live::with(live, &edit.target, &fields)).await
+    }
+
+    /// Exchanges owners of what a live read has.
+    async fn reown(&self, reown: &Reown) -> Outcome {
+        self.rewrite(&reown.target, |live| live::with_owners(live, reown)).await
+    }
+
+    async fn rewrite(&self, target: &ObjectRef, edited: impl FnOnce(&[u8]) -> Result<Bytes, ApiError>) -> Outcome {
+        match self.call(request::get(target), Class::Get).await.map(|live| edited(&live.body)) {
+            Ok(Ok(body)) => self.write(request::put(target, body), target).await,
+            Ok(Err(error)) => Outcome::Failed(error),
+            // Only read, so there was no effect.
+            Err(error) => not_lost(outcome(error)),
         }
     }
 
@@ -189,31 +195,54 @@ impl Executor {
     }
 
     async fn run_stage(&self, errand: Errand<'_>, stage: &Stage) -> Vec<Outcome> {
-        let steps = stage.steps.as_slice();
-        let mut outcomes = Vec::with_capacity(steps.len());
+        let mut outcomes = Vec::with_capacity(stage.steps.len());
         let mut batch = match stage.mode {
             Mode::OneByOne | Mode::SlowStart => 1,
-            Mode::AllAtOnce => steps.len(),
+            Mode::AllAtOnce => stage.steps.len(),
         };
-        let mut rest = steps;
-        while !rest.is_empty() {
-            let (now, later) = rest.split_at(batch.min(rest.len()));
-            let done = join_all(now.iter().map(|step| self.run_step(errand, stage.expect, step))).await;
-            let failed = now.iter().zip(&done).any(|(step, outcome)| is_failure(step, outcome));
-            outcomes.extend(done);
+        let mut rest = stage.steps.as_slice();
+        let mut tasks = stage.tasks().map(|task| {
+            let (steps, later) = rest.split_at((task.tries + task.then).min(rest.len()));
             rest = later;
+            (task, steps)
+        });
+        loop {
+            let now: Vec<_> = tasks.by_ref().take(batch).collect();
+            if now.is_empty() {
+                return outcomes;
+            }
+            let done = join_all(now.iter().map(|(task, steps)| self.run_task(errand, stage.expect, *task, steps))).await;
+            let mut results = now.iter().flat_map(|(_, steps)| *steps).zip(done.iter().flatten());
+            let failed = results.any(|(step, outcome)| is_failure(step, outcome));
+            outcomes.extend(done.into_iter().flatten());
             if failed && stage.on_error != OnError::GoOn {
                 break;
             }
             if stage.mode == Mode::SlowStart {
-                batch *= 2;
+                batch = (batch * 2).min(MAX_BATCH_SIZE);
             }
         }
-        for step in rest {
-            self.lower(errand, stage.expect, step, &Outcome::NotSent);
-            outcomes.push(Outcome::NotSent);
+        outcomes.extend(tasks.flat_map(|(_, steps)| steps).map(|step| self.leave(errand, stage.expect, step)));
+        outcomes
+    }
+
+    /// One outcome for each step.
+    async fn run_task(&self, errand: Errand<'_>, expect: Expect, task: Task, steps: &[Step]) -> Vec<Outcome> {
+        let mut outcomes = Vec::with_capacity(steps.len());
+        let mut failed = false;
+        for (at, step) in steps.iter().enumerate() {
+            let outcome =
+                if failed && at >= task.tries { self.leave(errand, expect, step) } else { self.run_step(errand, expect, step).await };
+            failed |= is_failure(step, &outcome);
+            outcomes.push(outcome);
         }
         outcomes
+    }
+
+    /// What becomes of a step that is not sent.
+    fn leave(&self, errand: Errand<'_>, expect: Expect, step: &Step) -> Outcome {
+        self.lower(errand, expect, step, &Outcome::NotSent);
+        Outcome::NotSent
     }
 
     async fn run_step(&self, errand: Errand<'_>, expect: Expect, step: &Step) -> Outcome {
@@ -223,6 +252,7 @@ impl Executor {
             Action::Own(own) => self.write(request::own(own), &own.target).await,
             Action::Patch(patch) => self.write(request::patch(patch), &patch.target).await,
             Action::Edit(edit) => self.edit(edit).await,
+            Action::Reown(reown) => self.reown(reown).await,
         };
         self.lower(errand, expect, step, &outcome);
         debug!(reason = step.reason.id(), ?outcome, "A step ended");
@@ -320,11 +350,13 @@ fn not_lost(outcome: Outcome) -> Outcome {
     }
 }
 
-/// Whether a step's outcome ends its batch. What a namespace that is being deleted refuses counts as done (upstream `manageReplicas`).
+/// Whether a step's outcome ends its batch. What a namespace that is being deleted refuses counts as done (upstream `manageReplicas`), and
+/// so does a delete that comes too late.
 fn is_failure(step: &Step, outcome: &Outcome) -> bool {
     match (&step.action, outcome) {
         (_, Outcome::Done { .. }) => false,
         (Action::Create(_), Outcome::Failed(error)) => !error.namespace_terminating,
+        (Action::Delete(delete), Outcome::Failed(error)) => !delete.found_gone(error),
         _ => true,
     }
 }

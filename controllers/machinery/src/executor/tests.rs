@@ -99,7 +99,8 @@ fn create() -> Step {
         before_name: r#"{"metadata":{"name":"#.to_owned(),
         after_name: "}}".to_owned(),
     };
-    let action = Action::Create(Create { resource: &PODS, namespace: Arc::from("shop"), owner, body: Arc::new(body), news: None });
+    let action =
+        Action::Create(Create { resource: &PODS, namespace: Arc::from("shop"), owner: Some(owner), body: Arc::new(body), news: None });
     Step { action, reason: Rule::TooFewReplicas }
 }
 
@@ -108,7 +109,7 @@ fn delete(uid: u128) -> Step {
 }
 
 fn stage(steps: Vec<Step>, mode: Mode, on_error: OnError, expect: Expect) -> Stage {
-    Stage { steps, mode, on_error, expect }
+    Stage { steps, tasks: Vec::new(), mode, on_error, expect }
 }
 
 fn creates(count: usize) -> Plan {

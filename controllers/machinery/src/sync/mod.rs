@@ -46,7 +46,7 @@ pub trait Reconciler: Send + Sync + 'static {
     /// What the sync comes to.
     fn conclude(&self, view: &Self::View, now: Time) -> Conclusion;
     /// What is told about a step.
-    fn event(&self, step: &Step, outcome: &Outcome) -> Option<Event>;
+    fn event(&self, subject: &ObjectRef, step: &Step, outcome: &Outcome) -> Option<Event>;
 }
 
 /// A controller with what it takes to run it.
@@ -159,7 +159,7 @@ impl<R: Reconciler> Controller<R> {
             return Synced::Done { requeue_after: None };
         };
         let subject = reconciler.subject(&view);
-        let announce = |step: &Step, outcome: &Outcome| reconciler.event(step, outcome);
+        let announce = |step: &Step, outcome: &Outcome| reconciler.event(&subject, step, outcome);
         let is_cached = |child: &str| reconciler.is_cached(&subject, child);
         let errand = Errand { subject: &subject, announce: &announce, is_cached: &is_cached };
         if self.executor.settle_unknown(errand, reconciler.children()).await {

@@ -79,6 +79,7 @@ impl Reconciler for Scripted {
             Script::Spin => Decision::Act(Plan {
                 stages: vec![Stage {
                     steps: Vec::<Step>::new(),
+                    tasks: Vec::new(),
                     mode: Mode::OneByOne,
                     on_error: OnError::GoOn,
                     expect: model::plan::Expect::Nothing,
@@ -102,7 +103,7 @@ impl Reconciler for Scripted {
         }
     }
 
-    fn event(&self, _: &Step, _: &Outcome) -> Option<Event> {
+    fn event(&self, _: &ObjectRef, _: &Step, _: &Outcome) -> Option<Event> {
         None
     }
 }

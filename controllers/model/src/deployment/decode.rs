@@ -6,9 +6,10 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Deployment, DeploymentSpec, DeploymentStatus, IntOrPercent, Strategy};
+use super::{Deployment, DeploymentSpec, DeploymentStatus, Strategy};
 use crate::annotations::{REVISION, ROLLBACK_TO};
 use crate::error::DecodeError;
+use crate::int_or_percent::{IntOrPercent, WireIntOrString};
 use crate::intern::Interner;
 use crate::json::{WireMeta, annotation, copied_annotations, null_is_default, whole_metadata};
 use crate::labels::LabelSet;
@@ -64,14 +65,6 @@ struct WireRollingUpdate<'a> {
     max_surge: Option<WireIntOrString<'a>>,
     #[serde(borrow)]
     max_unavailable: Option<WireIntOrString<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum WireIntOrString<'a> {
-    Int(i32),
-    #[serde(borrow)]
-    String(Cow<'a, str>),
 }
 
 // === impl DeploymentDecoder ===
@@ -131,26 +124,11 @@ impl From<WireStrategy<'_>> for Strategy {
     fn from(wire: WireStrategy<'_>) -> Self {
         match &*wire.r#type {
             "RollingUpdate" => Self::RollingUpdate {
-                max_surge: wire.rolling_update.max_surge.into(),
-                max_unavailable: wire.rolling_update.max_unavailable.into(),
+                max_surge: wire.rolling_update.max_surge.map_or(IntOrPercent::Int(0), Into::into),
+                max_unavailable: wire.rolling_update.max_unavailable.map_or(IntOrPercent::Int(0), Into::into),
             },
             "Recreate" => Self::Recreate,
             other => Self::Unknown(Box::from(other)),
-        }
-    }
-}
-
-// === impl IntOrPercent ===
-
-impl From<Option<WireIntOrString<'_>>> for IntOrPercent {
-    fn from(wire: Option<WireIntOrString<'_>>) -> Self {
-        match wire {
-            None => Self::Int(0),
-            Some(WireIntOrString::Int(count)) => Self::Int(count),
-            Some(WireIntOrString::String(text)) => {
-                let percent = text.strip_suffix('%').and_then(|number| number.parse().ok());
-                percent.map_or_else(|| Self::Invalid(Box::from(&*text)), Self::Percent)
-            }
         }
     }
 }

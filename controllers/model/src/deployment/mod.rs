@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 pub use self::decode::DeploymentDecoder;
 use crate::annotations::Annotations;
 use crate::condition::{self, Condition};
+use crate::int_or_percent::IntOrPercent;
 use crate::json::{is_default, null_is_default};
 use crate::labels::{Labels, NoLabels};
 use crate::meta::{ControllerRef, ObjectKey, OwnerKind, OwnerRef, ResourceVersion, Timestamp, Uid};
@@ -84,17 +85,6 @@ pub enum Strategy {
     Recreate,
     /// A type that we do not know.
     Unknown(Box<str>),
-}
-
-/// A count, or a part of `spec.replicas`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum IntOrPercent {
-    /// So many.
-    Int(i32),
-    /// So many of a hundred.
-    Percent(i32),
-    /// Neither; no API server lets it through.
-    Invalid(Box<str>),
 }
 
 /// `status` of a Deployment. Fields we do not know are carried along.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::{Event, ObjectRef, Resource};
-use crate::meta::OwnerRef;
+use super::{ApiError, Event, ObjectRef, Resource};
+use crate::meta::{OwnerRef, Uid};
 
 /// A write.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Action {
     /// Create a child.
     Create(Create),
@@ -20,6 +20,8 @@ pub enum Action {
     Patch(Patch),
     /// Change some fields where the role allows no patch.
     Edit(Edit),
+    /// Change owner references where the role allows no patch.
+    Reown(Reown),
 }
 
 /// A child to be created.
@@ -29,8 +31,8 @@ pub struct Create {
     pub resource: &'static Resource,
     /// Where.
     pub namespace: Arc<str>,
-    /// Who will control it: how a repeated create recognises its own work.
-    pub owner: Arc<OwnerRef>,
+    /// Who will control it: how a repeated create recognises its own work. `None` for what serves its purpose whoever made it.
+    pub owner: Option<Arc<OwnerRef>>,
     /// Its body.
     pub body: Arc<NewObject>,
     /// What is told once it is done.
@@ -100,6 +102,28 @@ pub struct Edit {
     pub news: Option<Event>,
 }
 
+/// A change of owner references by PUT of what a live read has, if that still is the version it was decided from.
+#[derive(Clone, Debug)]
+pub struct Reown {
+    /// What is changed.
+    pub target: ObjectRef,
+    /// Owners to remove; their UIDs make no difference.
+    pub remove: Vec<Owner>,
+    /// The controlling owner to add.
+    pub add: Option<Owner>,
+}
+
+/// An owner as a reference names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// What it is.
+    pub resource: &'static Resource,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its UID.
+    pub uid: Uid,
+}
+
 /// Whether an owner comes or goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ownership {
@@ -118,6 +142,26 @@ impl NewObject {
     }
 }
 
+// === impl NewName ===
+
+impl NewName {
+    /// The name, or what it begins with.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Generated(text) | Self::Given(text) => text,
+        }
+    }
+}
+
+// === impl Delete ===
+
+impl Delete {
+    /// Whether a refusal says that what was to be deleted is not there any more: nothing has its name, or another object has.
+    pub fn found_gone(&self, error: &ApiError) -> bool {
+        error.is_not_found() || !self.at_version && error.is_conflict()
+    }
+}
+
 // === impl Action ===
 
 impl Action {
@@ -129,6 +173,7 @@ impl Action {
             Self::Own(own) => own.target.resource,
             Self::Patch(patch) => patch.target.resource,
             Self::Edit(edit) => edit.target.resource,
+            Self::Reown(reown) => reown.target.resource,
         }
     }
 
@@ -138,7 +183,7 @@ impl Action {
             Self::Create(create) => create.news.as_ref(),
             Self::Patch(patch) => patch.news.as_ref(),
             Self::Edit(edit) => edit.news.as_ref(),
-            Self::Delete(_) | Self::Own(_) => None,
+            Self::Delete(_) | Self::Own(_) | Self::Reown(_) => None,
         }
     }
 
@@ -150,6 +195,7 @@ impl Action {
             Self::Own(own) => Some(&own.target),
             Self::Patch(patch) => Some(&patch.target),
             Self::Edit(edit) => Some(&edit.target),
+            Self::Reown(reown) => Some(&reown.target),
         }
     }
 }

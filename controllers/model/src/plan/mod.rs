@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 
-pub use action::{Action, Create, Delete, Edit, NewName, NewObject, Own, Ownership, Patch};
+pub use action::{Action, Create, Delete, Edit, NewName, NewObject, Own, Owner, Ownership, Patch, Reown};
 pub use outcome::{ApiError, Outcome, Outcomes};
-pub use resource::{CONTROLLERREVISIONS, DEPLOYMENTS, PERSISTENTVOLUMECLAIMS, PODS, REPLICASETS, Resource};
+pub use resource::{CONTROLLERREVISIONS, DEPLOYMENTS, PERSISTENTVOLUMECLAIMS, PODS, REPLICASETS, Resource, STATEFULSETS};
 pub use rule::Rule;
 
 use crate::meta::{ObjectKey, ResourceVersion, Uid};
@@ -102,6 +102,8 @@ pub struct Plan {
 pub struct Stage {
     /// What to do.
     pub steps: Vec<Step>,
+    /// Which of the steps make one piece of work, in their order; none if each stands for itself.
+    pub tasks: Vec<Task>,
     /// In which order and how many at once.
     pub mode: Mode,
     /// What a failed step does to the rest.
@@ -110,25 +112,37 @@ pub struct Stage {
     pub expect: Expect,
 }
 
-/// How the steps of a stage are sent.
+/// Steps that follow one another, whatever else is sent at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// So many steps are tried, whatever becomes of the ones before.
+    pub tries: usize,
+    /// So many more are sent if all of those were done, until one fails.
+    pub then: usize,
+}
+
+/// How the tasks of a stage are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Each waits for the one before it.
     OneByOne,
     /// All at once.
     AllAtOnce,
-    /// Batches of 1, 2, 4, …; a batch with a failure is the last (upstream `pkg/controller/replicaset` `slowStartBatch`).
+    /// Batches of 1, 2, 4, … up to [`MAX_BATCH_SIZE`] (upstream `pkg/controller/replicaset`, `pkg/controller/statefulset` `slowStartBatch`).
     SlowStart,
 }
+
+/// No batch of [`Mode::SlowStart`] is larger (upstream `pkg/controller/statefulset` `MaxBatchSize`).
+pub const MAX_BATCH_SIZE: usize = 500;
 
 /// What a failed step does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnError {
-    /// The remaining steps of the stage are not sent; later stages are.
+    /// The remaining tasks of the stage are not sent; later stages are.
     SkipRest,
-    /// The remaining steps and stages are not sent.
+    /// The remaining tasks and stages are not sent.
     StopSync,
-    /// Nothing: every step is tried.
+    /// Nothing: every task is tried.
     GoOn,
 }
 
@@ -144,7 +158,7 @@ pub enum Expect {
 }
 
 /// One request, and why it is made.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Step {
     /// What to do.
     pub action: Action,
@@ -218,7 +232,18 @@ pub enum Severity {
 impl Plan {
     /// A plan of one stage, none of whose effects is counted.
     pub fn one_stage(steps: Vec<Step>, mode: Mode, on_error: OnError) -> Self {
-        Self { stages: vec![Stage { steps, mode, on_error, expect: Expect::Nothing }] }
+        Self { stages: vec![Stage { steps, tasks: Vec::new(), mode, on_error, expect: Expect::Nothing }] }
+    }
+}
+
+// === impl Stage ===
+
+impl Stage {
+    /// Its tasks; a step that is in none is one.
+    pub fn tasks(&self) -> impl Iterator<Item = Task> {
+        let grouped: usize = self.tasks.iter().map(|task| task.tries + task.then).sum();
+        let single = Task { tries: 1, then: 0 };
+        self.tasks.iter().copied().chain(std::iter::repeat_n(single, self.steps.len().saturating_sub(grouped)))
     }
 }
 

@@ -23,6 +23,8 @@ pub static CONTROLLERREVISIONS: Resource =
     Resource { group: "apps", version: "v1", plural: "controllerrevisions", kind: "ControllerRevision" };
 /// `apps/v1` ReplicaSet.
 pub static REPLICASETS: Resource = Resource { group: "apps", version: "v1", plural: "replicasets", kind: "ReplicaSet" };
+/// `apps/v1` StatefulSet.
+pub static STATEFULSETS: Resource = Resource { group: "apps", version: "v1", plural: "statefulsets", kind: "StatefulSet" };
 /// `apps/v1` Deployment.
 pub static DEPLOYMENTS: Resource = Resource { group: "apps", version: "v1", plural: "deployments", kind: "Deployment" };
 

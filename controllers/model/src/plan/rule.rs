@@ -11,7 +11,7 @@ pub enum Rule {
     OrphanMatches,
     /// An object that we control no longer matches the selector.
     SelectorNoLongerMatches,
-    /// No ReplicaSet has the Deployment's template.
+    /// No ReplicaSet, or no ControllerRevision, has the template.
     NewTemplate,
     /// The new ReplicaSet does not say what its Deployment says of it: annotations, revision, minReadySeconds.
     NotesOutOfDate,
@@ -25,10 +25,24 @@ pub enum Rule {
     RecreateStopsOld,
     /// The Deployment's size has changed: its ReplicaSets follow in proportion.
     DeploymentScaled,
-    /// More old ReplicaSets than `spec.revisionHistoryLimit`.
+    /// More old ReplicaSets, or ControllerRevisions, than `spec.revisionHistoryLimit`.
     RevisionHistoryLimit,
     /// The annotation `deprecated.deployment.rollback.to` asks for an earlier template.
     RollbackRequested,
+    /// The template is one that an earlier ControllerRevision has.
+    RolledBack,
+    /// A pod of a StatefulSet needs a claim that is not there.
+    ClaimMissing,
+    /// A claim's owners are not those that `spec.persistentVolumeClaimRetentionPolicy` asks for.
+    RetentionPolicy,
+    /// A pod of a StatefulSet has failed or ended: another takes its place.
+    PodFinished,
+    /// A pod of a StatefulSet lacks the labels that its name calls for.
+    IdentityLost,
+    /// A pod's ordinal is not one that its StatefulSet wants.
+    ScaledDown,
+    /// A pod of a StatefulSet is not of the update revision, within partition and maxUnavailable.
+    RevisionOutdated,
 }
 
 // === impl Rule ===
@@ -50,6 +64,13 @@ impl Rule {
             Self::DeploymentScaled => "deployment-scaled",
             Self::RevisionHistoryLimit => "revision-history-limit",
             Self::RollbackRequested => "rollback-requested",
+            Self::RolledBack => "rolled-back",
+            Self::ClaimMissing => "claim-missing",
+            Self::RetentionPolicy => "retention-policy",
+            Self::PodFinished => "pod-finished",
+            Self::IdentityLost => "identity-lost",
+            Self::ScaledDown => "scaled-down",
+            Self::RevisionOutdated => "revision-outdated",
         }
     }
 }

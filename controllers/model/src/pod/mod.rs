@@ -1,6 +1,7 @@
 //! The compact pod: what decisions read, and nothing else.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::labels::{LabelSet, Labels};
 use crate::meta::{ControllerRef, ObjectKey, ResourceVersion, Time, Timestamp, Uid};
@@ -9,6 +10,9 @@ use crate::ownership::Claimable;
 use crate::plan::{ObjectRef, PODS};
 
 pub mod decode;
+mod ordinal;
+
+pub use ordinal::parent_and_ordinal;
 
 /// Set by the `StatefulSet` controller on each pod: the pod's own name.
 pub const POD_NAME_LABEL: &str = "statefulset.kubernetes.io/pod-name";
@@ -120,6 +124,19 @@ impl Pod {
         }
         min_ready_seconds == 0 || self.ready_changed.is_some_and(|since| since.time().plus_seconds(min_ready_seconds.into()) <= now)
     }
+}
+
+/// The shortest wait until a ready pod has been ready for `min_ready_seconds` (upstream `pkg/controller/controller_utils.go`
+/// `findMinNextPodAvailabilitySimpleCheck`); a ready time in the future counts as well, so that clock skew does not hide a pod.
+pub fn next_availability_check(pods: &[Arc<Pod>], min_ready_seconds: i32, now: Time) -> Option<Duration> {
+    pods.iter()
+        .filter(|pod| pod.ready)
+        .filter_map(|pod| {
+            let due = pod.ready_changed?.time().plus_seconds(min_ready_seconds.into());
+            u64::try_from(due.nanos_since(now)).ok().filter(|nanos| *nanos > 0)
+        })
+        .min()
+        .map(Duration::from_nanos)
 }
 
 /// The digits behind a name's last hyphen, as the pod-index label spells them.

@@ -13,8 +13,9 @@ use crate::error::DecodeError;
 use crate::fingerprint::Fingerprint;
 use crate::intern::{Interned, Interner};
 use crate::labels::{LabelSet, Labels};
-use crate::meta::{ControllerRef, ResourceVersion, Timestamp, Uid};
+use crate::meta::{ControllerRef, ObjectKey, ResourceVersion, Timestamp, Uid};
 use crate::object::{Decode, Format, Object};
+use crate::plan::{CONTROLLERREVISIONS, ObjectRef};
 use crate::protobuf::object_meta::{METADATA, OWNER_REFERENCES, ObjectMeta, Owner, Pairs, sections};
 use crate::protobuf::{Field, Reader};
 pub use data::{data, hash, name};
@@ -55,6 +56,14 @@ pub struct ControllerRevisionDecoder {
 }
 
 // === impl ControllerRevision ===
+
+impl ControllerRevision {
+    /// This revision as a reference.
+    pub fn reference(&self) -> ObjectRef {
+        let key = ObjectKey { namespace: self.namespace.clone(), name: Arc::from(&*self.name) };
+        ObjectRef { resource: &CONTROLLERREVISIONS, key, uid: self.uid, resource_version: self.resource_version }
+    }
+}
 
 impl Labels for ControllerRevision {
     fn get(&self, key: &str) -> Option<&str> {

@@ -31,16 +31,21 @@ pub fn is_same(last: &RawValue, template: &RawValue) -> bool {
 /// The template that the set has once the data are applied to it as a strategic merge patch (upstream
 /// `pkg/controller/statefulset/stateful_set_utils.go` `ApplyRevision`; `k8s.io/apimachinery/pkg/util/strategicpatch` `mergeMap`).
 fn restored(data: Value, template: &Members) -> Option<Members> {
-    let Some(spec) = part(data, "spec")? else { return Some(template.clone()) };
-    let Some(restored) = part(spec, "template")? else { return Some(template.clone()) };
-    let Value::Object(mut restored) = restored else { return None };
+    if data == Value::Null {
+        return Some(template.clone());
+    }
+    let mut patch = data;
+    for field in ["spec", "template"] {
+        let Value::Object(mut members) = patch else { return None };
+        if members.keys().any(|name| name.starts_with('$')) {
+            return None;
+        }
+        // What the patch does not mention stays.
+        let Some(inner) = members.remove(field) else { return Some(template.clone()) };
+        patch = inner;
+    }
+    let Value::Object(mut restored) = patch else { return None };
     (restored.remove("$patch")? == Value::Text("replace".to_owned())).then_some(restored)
-}
-
-/// A field of a patch, if there is one that is to be merged; `None` for directives and for what is no object.
-fn part(patch: Value, field: &str) -> Option<Option<Value>> {
-    let Value::Object(mut patch) = patch else { return None };
-    (!patch.keys().any(|name| name.starts_with('$'))).then(|| patch.remove(field))
 }
 
 #[cfg(test)]
@@ -94,11 +99,11 @@ mod tests {
     #[test]
     fn data_of_another_kind_are_applied_where_that_is_simple() {
         // They leave the set as it is.
-        for data in ["{}", r#"{"spec":{}}"#, r#"{"spec":{"replicas":3},"metadata":{"labels":{"a":"b"}}}"#] {
+        for data in ["{}", "null", r#"{"spec":{}}"#, r#"{"spec":{"replicas":3},"metadata":{"labels":{"a":"b"}}}"#] {
             assert!(same(data, TEMPLATE), "{data}");
         }
         let merged = format!(r#"{{"spec":{{"template":{TEMPLATE}}}}}"#);
-        for data in ["null", "[]", r#"{"spec":null}"#, r#"{"$patch":"replace"}"#, r#"{"spec":{"template":null}}"#, &merged] {
+        for data in ["[]", r#"{"spec":null}"#, r#"{"$patch":"replace"}"#, r#"{"spec":{"template":null}}"#, &merged] {
             assert!(!same(data, TEMPLATE), "{data}");
         }
         assert!(!same(&patch(TEMPLATE, "", ""), "[]"));

@@ -41,8 +41,9 @@ fn structure(members: Members, fields: &Fields, rounding: Rounding) -> Members {
     for (name, value) in members {
         let value = match fields.get(&name) {
             Some(kind) => {
+                let is_null = value == Value::Null;
                 let value = retyped(value, kind, rounding);
-                if is_empty(&value, kind) && !fields.printed().contains(&name.as_str()) {
+                if (is_null || is_empty(&value, kind)) && !fields.printed().contains(&name.as_str()) {
                     continue;
                 }
                 value
@@ -59,10 +60,10 @@ fn structure(members: Members, fields: &Fields, rounding: Rounding) -> Members {
     printed
 }
 
-/// Go `encoding/json` `isEmptyValue`.
+/// Go `encoding/json` `isEmptyValue`, and `metav1.Time.IsZero`. A pointer to something is not empty, whatever that is.
 fn is_empty(value: &Value, kind: Kind) -> bool {
     match (kind, value) {
-        (_, Value::Null) => true,
+        (Kind::Time, Value::Null) => true,
         (Kind::Text, Value::Text(text)) => text.is_empty(),
         (Kind::Integer, Value::Number(number)) => *number == 0.0,
         (Kind::Boolean, Value::Boolean(value)) => !value,

@@ -136,7 +136,7 @@ fn carry_out(plan: &Plan, actions: &mut Vec<String>, api: &mut impl FnMut(&Actio
                 Action::Create(create) => format!("create {}", prefix(&create.body.name)),
                 Action::Delete(delete) => format!("delete {}", delete.target.key.name),
                 Action::Own(own) => format!("{:?} {}", own.change, own.target.key.name).to_lowercase(),
-                Action::Patch(_) | Action::Edit(_) => panic!("a ReplicaSet's sync changes no fields: {step:?}"),
+                Action::Patch(_) | Action::Edit(_) | Action::Reown(_) => panic!("a ReplicaSet's sync changes no fields: {step:?}"),
             });
             api(&step.action)
         });

@@ -1,6 +1,6 @@
 //! Changes of objects that are there: patches, edits of what a live read has, given names, live questions.
 
-use model::plan::{Edit, NewName, Patch};
+use model::plan::{Edit, NewName, Owner, PODS, Patch, Reown, STATEFULSETS, Task};
 
 use super::*;
 
@@ -88,4 +88,37 @@ async fn a_status_that_is_to_be_decided_anew_is_not_written_over_a_newer_object(
     let update = StatusUpdate { if_refused: IfRefused::Fail, ..update() };
     assert!(fixture.executor.update_status(&update).await.unwrap_err().is_conflict());
     assert!(fixture.server.requests("GET").is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn owners_are_exchanged_in_what_a_live_read_has() {
+    let foreign = json!({"apiVersion": "example.com/v1", "kind": "Backup", "name": "web-0", "uid": "x", "newer": 1.5});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "name": "web-0", "uid": "of an earlier pod"});
+    let mut object = live("5");
+    object["metadata"]["ownerReferences"] = json!([foreign, pod]);
+    let fixture = fixture([(200, object)]);
+    let owner = |resource, name: &str| Owner { resource, name: Arc::from(name), uid: OWNER };
+    let reown = Reown { target: subject(), remove: vec![owner(&PODS, "web-0")], add: Some(owner(&STATEFULSETS, "web")) };
+    assert!(execute(&fixture, &one(Action::Reown(reown))).await[0][0].is_done());
+    let added = json!({
+        "apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": OWNER.to_string(), "controller": true, "blockOwnerDeletion": true,
+    });
+    let put = &fixture.server.requests("PUT")[0].body;
+    assert_eq!(put["metadata"]["ownerReferences"], json!([foreign, added]));
+    assert_eq!(put["spec"], live("5")["spec"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_ends_where_one_of_its_steps_fails_and_others_go_on() {
+    let refused = |code: u16| (code, json!({"kind": "Status", "status": "Failure", "code": code, "message": "no"}));
+    let made = (201, json!({"metadata": {"name": "a", "resourceVersion": "9"}}));
+    // Of three steps the first two are tried though the first fails, the third is not; the next task begins after them.
+    let fixture = fixture([refused(403), made.clone(), made]);
+    let steps = ["a", "b", "c", "d"].map(named).into_iter().flat_map(|mut plan| plan.stages.remove(0).steps).collect();
+    let mut plan = Plan::one_stage(steps, Mode::OneByOne, OnError::GoOn);
+    plan.stages[0].tasks = vec![Task { tries: 2, then: 1 }];
+    let outcomes = execute(&fixture, &plan).await;
+    assert!(matches!(outcomes[0][..], [Outcome::Failed(_), Outcome::Done { .. }, Outcome::NotSent, Outcome::Done { .. }]), "{outcomes:?}");
+    let sent = fixture.server.requests("POST");
+    assert_eq!(sent.iter().map(|request| &request.body["metadata"]["name"]).collect::<Vec<_>>(), ["a", "b", "d"]);
 }

@@ -1,0 +1,112 @@
+//! Pods of an outdated revision give way (upstream `stateful_set_control.go` `updateStatefulSetAfterInvariantEstablished`).
+
+use std::sync::Arc;
+
+use model::int_or_percent::Round;
+use model::plan::{Mode, OnError, Outcome, Plan, Rule, SyncError};
+use model::pod::parent_and_ordinal;
+use model::statefulset::UpdateStrategyType;
+use model::{Pod, StatefulSet};
+
+use crate::identity::storage_matches;
+use crate::job::failure;
+use crate::replicas::delete;
+use crate::revisions::Revisions;
+use crate::slots::{Availability, Slots, revision_of};
+use crate::sync::{Stop, Sync, failed};
+
+/// What an update looks at.
+struct Update<'a> {
+    set: &'a StatefulSet,
+    slots: &'a Slots,
+    target: &'a str,
+    availability: Availability,
+}
+
+// === impl Sync ===
+
+impl Sync<'_> {
+    /// Deletes outdated pods, highest ordinal first; the next sync makes them anew.
+    pub(crate) fn update_pods(&mut self, slots: &Slots, revisions: &Revisions) -> Result<(), Stop> {
+        if self.set.spec.update_strategy.r#type != UpdateStrategyType::RollingUpdate {
+            return Ok(());
+        }
+        let update = Update { set: self.set, slots, target: &revisions.update, availability: self.availability() };
+        let doomed = if self.view.gates.max_unavailable { update.several().map_err(failed)? } else { update.next().into_iter().collect() };
+        let steps = doomed.into_iter().map(|pod| delete(pod, Rule::RevisionOutdated)).collect();
+        let (plan, outcomes) = self.act(Plan::one_stage(steps, Mode::OneByOne, OnError::SkipRest))?;
+        for (step, outcome) in outcomes.of(&plan) {
+            match failure(step, outcome) {
+                Some(error) => return Err(Stop::Failed(SyncError(error))),
+                None if matches!(outcome, Outcome::NotSent) => return Err(failed("not sent".to_owned())),
+                None => {
+                    if let Some(status) = &mut self.status {
+                        status.current_replicas -= 1;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+// === impl Update ===
+
+impl<'a> Update<'a> {
+    fn partition(&self) -> i64 {
+        self.set.spec.update_strategy.rolling_update.as_ref().map_or(0, |rolling_update| rolling_update.partition.into())
+    }
+
+    /// The pods at or above the partition, highest first.
+    fn targets(&self) -> impl Iterator<Item = &'a Arc<Pod>> {
+        let (set, partition) = (self.set, self.partition());
+        self.slots.replicas.iter().rev().take_while(move |(ordinal, _)| set.spec.slot_of(**ordinal) >= partition).map(|(_, pod)| pod)
+    }
+
+    /// Of another revision, or without a volume that the set's pods have: neither can be changed in place.
+    fn is_outdated(&self, pod: &Pod) -> bool {
+        let ordinal = parent_and_ordinal(&pod.name).1;
+        revision_of(pod) != self.target || ordinal.is_some_and(|ordinal| !storage_matches(self.set, pod, ordinal))
+    }
+
+    /// One at a time, when all above it are available (upstream, with the gate `MaxUnavailableStatefulSet` off).
+    fn next(&self) -> Option<&'a Arc<Pod>> {
+        let partition = self.partition();
+        for ordinal in self.set.spec.ordinals().rev().take_while(|ordinal| self.set.spec.slot_of(*ordinal) >= partition) {
+            // One that was only just made, or is about to be.
+            let pod = self.slots.replicas.get(&ordinal)?;
+            if self.is_outdated(pod) && pod.deletion.is_none() {
+                return Some(pod);
+            }
+            if self.availability.is_unavailable(pod) {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// As many as maxUnavailable leaves room for.
+    fn several(&self) -> Result<Vec<&'a Arc<Pod>>, String> {
+        let set = self.set;
+        let rolling_update = set.spec.update_strategy.rolling_update.as_ref();
+        let limit = match rolling_update.and_then(|rolling_update| rolling_update.max_unavailable.as_ref()) {
+            None => 1,
+            Some(limit) => limit
+                .of(set.spec.replicas, Round::Down)
+                .ok_or_else(|| format!("spec.updateStrategy.rollingUpdate.maxUnavailable: invalid value {limit:?}"))?,
+        };
+        let wanted = usize::try_from(set.spec.replicas).unwrap_or(0);
+        let there = self.slots.replicas.values();
+        let unavailable =
+            there.filter(|pod| self.availability.is_unavailable(pod)).count() + wanted.saturating_sub(self.slots.replicas.len());
+        let limit = usize::try_from(limit.max(1)).unwrap_or(1);
+        let room = limit.saturating_sub(unavailable);
+        let outdated = || self.targets().filter(|pod| pod.deletion.is_none() && self.is_outdated(pod));
+        if !set.spec.allows_burst() {
+            return Ok(outdated().take(room).collect());
+        }
+        // Those that are down already cost nothing, so they go first, whatever the limit; then as many of the others as it leaves room for.
+        let (well, down): (Vec<_>, Vec<_>) = outdated().partition(|pod| self.availability.is_available(pod));
+        Ok(down.into_iter().chain(well.into_iter().take(room)).collect())
+    }
+}

@@ -1,0 +1,133 @@
+//! Each controller with what it takes to run it: its queue, its guard, its way to write.
+
+use std::sync::Arc;
+
+use machinery::client::ApiClient;
+use machinery::events;
+use machinery::executor::Executor;
+use machinery::expectations::Expectations;
+use machinery::fence::Fence;
+use machinery::guard::{Guard, Guarded};
+use machinery::queue::WorkQueue;
+use machinery::sync::Controller;
+use model::{
+    ControllerRevisionDecoder, DeploymentDecoder, ObjectKey, PersistentVolumeClaimDecoder, PodDecoder, ReplicaSetDecoder,
+    StatefulSetDecoder,
+};
+use replicaset::Gates;
+
+use crate::app::{App, random_seed};
+use crate::caches::Cache;
+use crate::deployment::DeploymentController;
+use crate::replicaset::{ReplicaSetController, deletion_age_ratio};
+use crate::statefulset::StatefulSetController;
+
+// === impl App ===
+
+impl App {
+    pub(crate) fn deployment_controller(
+        &mut self,
+        deployments: &Cache<DeploymentDecoder>,
+        sets: &Cache<ReplicaSetDecoder>,
+        pods: &Cache<PodDecoder>,
+    ) -> anyhow::Result<Arc<Controller<DeploymentController>>> {
+        let terminating_replicas = self.enabled("DeploymentReplicaSetTerminatingReplicas");
+        let queue = WorkQueue::new("deployment", self.clock.clone(), &self.registry)?;
+        let guard = self.guard("deployment", &queue, vec![deployments.guarded(), sets.guarded(), pods.guarded()])?;
+        let reconciler = DeploymentController {
+            deployments: deployments.store.clone(),
+            sets: sets.store.clone(),
+            pods: pods.store.clone(),
+            guard: guard.clone(),
+            queue: queue.clone(),
+            clock: self.clock.clone(),
+            gates: ::deployment::Gates { terminating_replicas },
+        };
+        reconciler.listen();
+        // It does not count its writes: their names are given, so that none can be made twice.
+        let executor = self.executor("deployment-controller", Arc::new(Expectations::default()))?;
+        Ok(Arc::new(Controller { reconciler, executor, guard: Some(guard), queue, clock: self.clock.clone() }))
+    }
+
+    pub(crate) fn replicaset_controller(
+        &mut self,
+        sets: &Cache<ReplicaSetDecoder>,
+        pods: &Cache<PodDecoder>,
+    ) -> anyhow::Result<Arc<Controller<ReplicaSetController>>> {
+        let gates = Gates {
+            pod_deletion_cost: self.enabled("PodDeletionCost"),
+            terminating_replicas: self.enabled("DeploymentReplicaSetTerminatingReplicas"),
+        };
+        let queue = WorkQueue::new("replicaset", self.clock.clone(), &self.registry)?;
+        let guard = self.guard("replicaset", &queue, vec![pods.guarded(), sets.guarded()])?;
+        let guard = Some(guard).filter(|_| self.enabled("StaleControllerConsistencyReplicaSet"));
+        let expectations = Arc::new(Expectations::default());
+        let reconciler = ReplicaSetController {
+            sets: sets.store.clone(),
+            pods: pods.store.clone(),
+            expectations: Arc::clone(&expectations),
+            guard: guard.clone(),
+            queue: queue.clone(),
+            clock: self.clock.clone(),
+            gates,
+            deletion_age_ratio: deletion_age_ratio(&self.registry)?,
+        };
+        reconciler.listen();
+        let executor = self.executor("replicaset-controller", expectations)?;
+        Ok(Arc::new(Controller { reconciler, executor, guard, queue, clock: self.clock.clone() }))
+    }
+
+    pub(crate) fn statefulset_controller(
+        &mut self,
+        sets: &Cache<StatefulSetDecoder>,
+        pods: &Cache<PodDecoder>,
+        claims: &Cache<PersistentVolumeClaimDecoder>,
+        revisions: &Cache<ControllerRevisionDecoder>,
+    ) -> anyhow::Result<Arc<Controller<StatefulSetController>>> {
+        let gates = ::statefulset::Gates {
+            max_unavailable: self.enabled("MaxUnavailableStatefulSet"),
+            recreate: self.enabled("StatefulSetRecreateStrategy"),
+            semantic_comparison: self.enabled("StatefulSetSemanticRevisionComparison"),
+        };
+        let queue = WorkQueue::new("statefulset", self.clock.clone(), &self.registry)?;
+        let guarded = vec![sets.guarded(), pods.guarded(), claims.guarded(), revisions.guarded()];
+        let guard = self.guard("statefulset", &queue, guarded)?;
+        let guard = Some(guard).filter(|_| self.enabled("StaleControllerConsistencyStatefulSet"));
+        let reconciler = StatefulSetController {
+            sets: sets.store.clone(),
+            pods: pods.store.clone(),
+            claims: claims.store.clone(),
+            revisions: revisions.store.clone(),
+            known_same: Arc::default(),
+            guard: guard.clone(),
+            queue: queue.clone(),
+            clock: self.clock.clone(),
+            gates,
+        };
+        reconciler.listen();
+        // It does not count its writes: their names are given, so that none can be made twice.
+        let executor = self.executor("statefulset-controller", Arc::new(Expectations::default()))?;
+        Ok(Arc::new(Controller { reconciler, executor, guard, queue, clock: self.clock.clone() }))
+    }
+
+    fn enabled(&self, gate: &str) -> bool {
+        self.options.feature_gates.enabled(gate, self.release)
+    }
+
+    /// A controller's guard, at work.
+    fn guard(&mut self, controller: &str, queue: &WorkQueue<ObjectKey>, guarded: Vec<Guarded>) -> anyhow::Result<Guard> {
+        let guard = Guard::new(controller, queue.clone(), guarded, &self.registry)?;
+        let running = guard.clone();
+        self.spawn("guard", |ending| running.run(ending));
+        Ok(guard)
+    }
+
+    /// One controller's way to write, with a rate limit of its own, and its way to tell about it.
+    fn executor(&mut self, controller: &'static str, expectations: Arc<Expectations>) -> anyhow::Result<Executor> {
+        let limited = |client: &ApiClient| client.limited_apart(self.options.kube_api_qps, self.options.kube_api_burst);
+        let (client, events) = (limited(&self.clients.writes), limited(&self.clients.events));
+        let (recorder, sink) = events::recorder(controller, events, self.clock.clone(), &self.registry)?;
+        self.spawn("event sink", |ending| sink.run(ending));
+        Ok(Executor::new(client, recorder, expectations, self.clock.clone(), random_seed(), Fence::open(), self.stopping.clone()))
+    }
+}
