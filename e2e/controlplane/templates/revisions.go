@@ -6,12 +6,14 @@ import (
 	_ "unsafe" // for go:linkname
 
 	apps "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	// The defaults of the API come with these.
 	_ "k8s.io/kubernetes/pkg/apis/apps/install"
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
-	_ "k8s.io/kubernetes/pkg/controller/statefulset"
+	"k8s.io/kubernetes/pkg/controller/statefulset"
 	"k8s.io/utils/lru"
 )
 
@@ -33,15 +35,21 @@ type revision struct {
 	Name   string    `json:"name"`
 	// A revision with the patch for its data, being the last one, would be taken for the template's.
 	IsSame bool `json:"isSame"`
+	// The template once the patch is applied and the defaults are filled in; none if the patch cannot be applied.
+	Restored *v1.PodTemplateSpec `json:"restored"`
 }
 
 // revisions answers for a patch, which is the data of the last revision, and a template.
 func revisions(pair [2]json.RawMessage) (any, error) {
-	template, err := template(pair[1])
+	served, err := reprint(pair[1])
 	if err != nil {
 		return nil, fmt.Errorf("the template: %w", err)
 	}
-	served, err := json.Marshal(template)
+	// Once more, as the controller reads it: a pointer to no time is served as null, which is read as no pointer.
+	if served, err = reprint(served); err != nil {
+		return nil, err
+	}
+	template, err := template(served)
 	if err != nil {
 		return nil, err
 	}
@@ -57,5 +65,18 @@ func revisions(pair [2]json.RawMessage) (any, error) {
 	answer.Data, answer.Name = string(proposed.Data.Raw), proposed.Name
 	last := &apps.ControllerRevision{Data: runtime.RawExtension{Raw: pair[0]}}
 	answer.IsSame = setMatchesLatestExistingRevision(set, proposed, last, lru.New(1))
+	if restored, err := statefulset.ApplyRevision(set, last); err == nil {
+		legacyscheme.Scheme.Default(restored)
+		answer.Restored = &restored.Spec.Template
+	}
 	return answer, nil
+}
+
+// reprint prints a template as an API server does that has read it.
+func reprint(text []byte) ([]byte, error) {
+	template, err := template(text)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(template)
 }

@@ -1,7 +1,8 @@
-//! Our normal form of templates is right where it gives upstream's own verdict.
+//! Our normal form of templates, and our revisions of them, are right where they are upstream's own.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test outside of test functions")]
 
+mod revisions;
 mod spelling;
 mod systematic;
 mod upstream;
@@ -110,13 +111,17 @@ fn awkward_templates_are_compared_as_upstream_compares_them() -> Result<()> {
 /// Half of the pairs are two spellings of one value; in the others one value has changed a little. Pair n is made with `SEED` + n.
 #[test]
 fn random_templates_are_compared_as_upstream_compares_them() -> Result<()> {
-    let number = |name: &str, default: u64| std::env::var(name).map_or(Ok(default), |text| text.parse()).context(name.to_owned());
     let (seed, count) = (number("SEED", fastrand::u64(..u64::MAX >> 1))?, number("PAIRS", 5000)?);
     let pairs: Vec<_> = (seed..seed + count).map(|seed| pair(&mut Rng::with_seed(seed))).collect();
     let equal = agree(&Upstream::build()?, &pairs).with_context(|| format!("SEED={seed} PAIRS={count}"))?;
     let bytes: usize = pairs.iter().flatten().map(String::len).sum();
     println!("SEED={seed}: {count} pairs, {equal} of them equal, {} bytes for a template", bytes / pairs.len().max(1) / 2);
     Ok(())
+}
+
+/// A number from the environment.
+fn number(name: &str, default: u64) -> Result<u64> {
+    std::env::var(name).map_or(Ok(default), |text| text.parse()).with_context(|| name.to_owned())
 }
 
 fn pair(rng: &mut Rng) -> [String; 2] {

@@ -6,6 +6,21 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::controlplane::source_folder;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+/// What upstream makes of a patch and a template; see controlplane/templates/revisions.go.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Revision {
+    pub(crate) served: Box<RawValue>,
+    pub(crate) data: String,
+    pub(crate) hashes: [String; 2],
+    pub(crate) name: String,
+    pub(crate) is_same: bool,
+    pub(crate) restored: Box<RawValue>,
+}
 
 pub(crate) struct Upstream {
     program: PathBuf,
@@ -26,14 +41,23 @@ impl Upstream {
 
     /// For each pair of templates whether upstream holds them to be equal. All must be readable for it.
     pub(crate) fn compare(&self, pairs: &[[String; 2]]) -> Result<Vec<bool>> {
+        self.ask("compare", pairs)
+    }
+
+    /// For each pair of a patch, being the data of a set's last revision, and the set's template what upstream makes of them.
+    pub(crate) fn revisions(&self, pairs: &[[String; 2]]) -> Result<Vec<Revision>> {
+        self.ask("revisions", pairs)
+    }
+
+    fn ask<T: DeserializeOwned>(&self, question: &str, pairs: &[[String; 2]]) -> Result<Vec<T>> {
         let mut input = tempfile::tempfile()?;
         for [a, b] in pairs {
             ensure!(!a.contains('\n') && !b.contains('\n'), "a pair has to be one line");
             writeln!(input, "[{a},{b}]")?;
         }
         input.rewind()?;
-        let answers = run(Command::new(&self.program).arg("compare").stdin(input))?;
-        let answers: Vec<bool> = answers.lines().map(|line| line.parse().context("an answer")).collect::<Result<_>>()?;
+        let answers = run(Command::new(&self.program).arg(question).stdin(input))?;
+        let answers: Vec<T> = answers.lines().map(|line| serde_json::from_str(line).context("an answer")).collect::<Result<_>>()?;
         ensure!(answers.len() == pairs.len(), "{} answers to {} questions", answers.len(), pairs.len());
         Ok(answers)
     }
