@@ -9,7 +9,7 @@ use model::{Pod, StatefulSet, Uid, raw};
 use serde_json::value::RawValue;
 
 use crate::events::{Verb, warning};
-use crate::identity::{identity_matches, identity_patch, new_pod};
+use crate::identity::{PodTemplate, identity_matches, identity_patch};
 use crate::job::Job;
 use crate::retention::Holder;
 use crate::revisions::Revisions;
@@ -26,19 +26,19 @@ pub(crate) struct Replicas {
     pub(crate) is_waiting: bool,
 }
 
-/// What is needed to make new pods.
-struct Templates<'a> {
-    revisions: &'a Revisions,
-    /// The current revision's, once it was asked for.
-    current: Option<Box<RawValue>>,
+/// What new pods are made from, once it was asked for.
+struct Templates<'v> {
+    revisions: Revisions,
+    current: Option<PodTemplate<'v>>,
+    update: Option<PodTemplate<'v>>,
 }
 
 // === impl Sync ===
 
-impl Sync<'_> {
+impl<'v> Sync<'v> {
     pub(crate) fn replicas(&mut self, slots: &Slots, revisions: &Revisions) -> Result<Replicas, Stop> {
         let in_order = !self.set.spec.allows_burst();
-        let mut templates = Templates { revisions, current: None };
+        let mut templates = Templates { revisions: revisions.clone(), current: None, update: None };
         let (mut jobs, mut empty) = (Vec::new(), 0);
         for ordinal in self.set.spec.ordinals() {
             let (job, is_waiting) = match slots.replicas.get(&ordinal) {
@@ -97,16 +97,16 @@ impl Sync<'_> {
     }
 
     /// A pod that is not there; none while its claims are those of an earlier one.
-    fn new_replica(&mut self, ordinal: i32, templates: &mut Templates<'_>) -> Result<Job, Stop> {
+    fn new_replica(&mut self, ordinal: i32, templates: &mut Templates<'v>) -> Result<Job, Stop> {
         let mut job = Job::of(self.set.pod_name(ordinal));
         if self.claim_is_stale(ordinal) {
             return Ok(job);
         }
         job.wants_claims_to = Some(Verb::Create);
         self.add_missing_claims(&mut job, ordinal);
-        let revision = revision_for(self.set, ordinal, templates.revisions);
+        let revision = &*revision_for(self.set, ordinal, &templates.revisions).clone();
         let template = self.template_of(revision, templates)?;
-        let body = new_pod(self.set, &template, ordinal, revision).map_err(|error| failed(format!("spec.template: {error}")))?;
+        let body = template.pod(ordinal, revision).map_err(|error| failed(format!("spec.template: {error}")))?;
         let namespace = self.set.key.namespace.clone();
         let create = Create { resource: &PODS, namespace, owner: Some(self.set.as_owner()), body: Arc::new(body), news: None };
         job.then.push(Step { action: Action::Create(create), reason: Rule::TooFewReplicas });
@@ -116,17 +116,22 @@ impl Sync<'_> {
     }
 
     /// The template of a revision: the set's own, or the one that the current revision has kept (upstream `ApplyRevision`).
-    fn template_of(&mut self, revision: &str, templates: &mut Templates<'_>) -> Result<Box<RawValue>, Stop> {
-        if revision == &*templates.revisions.update {
-            return Ok(self.set.spec.template.raw().to_owned());
+    fn template_of<'t>(&mut self, revision: &str, templates: &'t mut Templates<'v>) -> Result<&'t PodTemplate<'v>, Stop> {
+        let set = self.set;
+        let is_update = revision == &*templates.revisions.update;
+        let known = if is_update { &mut templates.update } else { &mut templates.current };
+        if known.is_none() {
+            let template = if is_update { set.spec.template.raw() } else { self.kept_template(revision)? };
+            let template = PodTemplate::read(set, template).map_err(|error| failed(format!("template of {revision}: {error}")))?;
+            *known = Some(template);
         }
-        if templates.current.is_none() {
-            let data = self.live_data(revision)?.ok_or_else(|| failed(format!("ControllerRevision {revision} is gone")))?;
-            let template =
-                raw::get(&data, &["spec", "template"]).map_err(|error| failed(format!("ControllerRevision {revision}: {error}")))?;
-            templates.current = Some(template.ok_or_else(|| failed(format!("ControllerRevision {revision} has no template")))?.to_owned());
-        }
-        templates.current.clone().ok_or_else(|| failed("no template".to_owned()))
+        known.as_ref().ok_or_else(|| failed("no template".to_owned()))
+    }
+
+    fn kept_template(&mut self, revision: &str) -> Result<&'v RawValue, Stop> {
+        let data = self.live_data(revision)?.ok_or_else(|| failed(format!("ControllerRevision {revision} is gone")))?;
+        let template = raw::get(data, &["spec", "template"]).map_err(|error| failed(format!("ControllerRevision {revision}: {error}")))?;
+        template.ok_or_else(|| failed(format!("ControllerRevision {revision} has no template")))
     }
 
     pub(crate) fn availability(&self) -> Availability {
@@ -159,7 +164,7 @@ impl Sync<'_> {
 }
 
 /// Which revision a new pod is made from (upstream `newVersionedStatefulSetPod`).
-fn revision_for<'a>(set: &StatefulSet, ordinal: i32, revisions: &'a Revisions) -> &'a str {
+fn revision_for<'a>(set: &StatefulSet, ordinal: i32, revisions: &'a Revisions) -> &'a Arc<str> {
     let strategy = &set.spec.update_strategy;
     let at_current = match &strategy.rolling_update {
         Some(rolling_update) => rolling_update.partition,

@@ -22,7 +22,7 @@ pub(crate) struct Revisions {
 
 // === impl Sync ===
 
-impl Sync<'_> {
+impl<'v> Sync<'v> {
     /// Decides on both revisions, and makes a new one if the template is none that was there before.
     pub(crate) fn decide_revisions(&mut self) -> Result<Revisions, Stop> {
         let update = self.update_revision()?;
@@ -59,14 +59,14 @@ impl Sync<'_> {
         let sameness = Sameness { generation: self.set.generation, revision: last.resource_version };
         let is_same = self.view.known_same == Some(sameness) || {
             let data = self.live_data(&last.name)?.ok_or_else(|| gone(&last.name))?;
-            revision::is_same(&data, self.set.spec.template.raw())
+            revision::is_same(data, self.set.spec.template.raw())
         };
         self.sameness = is_same.then_some(sameness);
         Ok(is_same)
     }
 
     /// `data` of a revision, if it is there.
-    pub(crate) fn live_data(&mut self, name: &str) -> Result<Option<Box<RawValue>>, Stop> {
+    pub(crate) fn live_data(&mut self, name: &str) -> Result<Option<&'v RawValue>, Stop> {
         let key = ObjectKey { namespace: self.set.key.namespace.clone(), name: Arc::from(name) };
         let json = match self.ask(Question::Live { resource: &CONTROLLERREVISIONS, key })? {
             Answer::Object(Some(json)) => json,
@@ -74,11 +74,8 @@ impl Sync<'_> {
             Answer::Failed(error) => return Err(Stop::Failed(SyncError(error.to_string()))),
             Answer::Owner { .. } => return Err(failed("the question was not asked".to_owned())),
         };
-        let data = || -> Result<_, serde_json::Error> {
-            let object: &RawValue = serde_json::from_str(json)?;
-            Ok(raw::get(object, &["data"])?.unwrap_or(RawValue::NULL).to_owned())
-        };
-        data().map(Some).map_err(|error| failed(format!("ControllerRevision {name}: data: {error}")))
+        let data = serde_json::from_str(json).and_then(|object: &RawValue| raw::get(object, &["data"]));
+        data.map(|data| Some(data.unwrap_or(RawValue::NULL))).map_err(|error| failed(format!("ControllerRevision {name}: data: {error}")))
     }
 
     /// Under the first name that is free, or has these data already (upstream `CreateControllerRevision`).
