@@ -1,15 +1,12 @@
 //! Deployments whose pods no node runs: the test says which of them are ready, and so how far a rollout gets.
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::wait;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use serde_json::{Value, json};
 
 use crate::history::History;
 use crate::rig::{by_hand, is_ready, revision_of, set_name, size_of};
-use crate::support::{PATIENCE, Space, name_of, ready_status};
-
-const HOLD: &str = "example.com/hold";
+use crate::support::{Space, name_of};
 
 impl Space {
     /// A Deployment `web`, complete. Returns its ReplicaSet's name.
@@ -65,42 +62,6 @@ impl Space {
         let pods = self.active_pods(set).await?;
         let next = pods.iter().find(|pod| !is_ready(pod)).with_context(|| format!("all pods of {set} are ready"))?;
         self.make_ready(&name_of(next), 100).await
-    }
-
-    /// Makes a pod that runs unready.
-    pub(crate) async fn make_sick(&self, pod: &str) -> Result<()> {
-        let mut status = ready_status(0);
-        status["conditions"][0]["status"] = json!("False");
-        self.patch_pod_status(pod, status).await.map(drop)
-    }
-
-    /// Keeps pods that are deleted from now on, until they are let go.
-    pub(crate) async fn hold(&self, pods: &[String]) -> Result<()> {
-        for pod in pods {
-            self.patch_pod(pod, json!({"metadata": {"finalizers": [HOLD]}})).await?;
-        }
-        Ok(())
-    }
-
-    /// Lets a held pod go, and waits until it is gone.
-    pub(crate) async fn let_go(&self, pod: &str) -> Result<()> {
-        self.patch_pod(pod, json!({"metadata": {"finalizers": null}})).await?;
-        wait::until(&format!("{pod} to be gone"), PATIENCE, async || {
-            ensure!(self.pods().get_opt(pod).await?.is_none(), "it is there");
-            Ok(())
-        })
-        .await
-    }
-
-    /// Waits until so many pods are on their way out, and returns their names.
-    pub(crate) async fn terminating(&self, count: usize) -> Result<Vec<String>> {
-        wait::until(&format!("{count} pods to terminate"), PATIENCE, async || {
-            let mut pods = self.all_pods().await?;
-            pods.retain(|pod| pod.metadata.deletion_timestamp.is_some());
-            ensure!(pods.len() == count, "{} do", pods.len());
-            Ok(pods.iter().map(name_of).collect())
-        })
-        .await
     }
 }
 

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::history::History;
 use crate::looking::until_changed;
 use crate::rig::{Cluster, IMAGE, Shared, deployment, image_of_deployment, image_of_pod, revision_of, set_name};
+use crate::support::kubectl::Kubectl as _;
 use crate::support::{Space, name_of};
 
 const CAUSE: &str = "kubernetes.io/change-cause";

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::history::History;
 use crate::rig::{IMAGE, Shared, Subject, image_of_set, revision_of, rolling, set_name};
+use crate::support::kubectl::Kubectl as _;
 use crate::support::{PATIENCE, Space, name_of};
 
 fn image(version: u32) -> String {

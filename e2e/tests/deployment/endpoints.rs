@@ -1,14 +1,13 @@
 //! What users write, through every door, stays written; what the controller owns it puts right again.
 
 use anyhow::{Context as _, Result, ensure};
-use http::{Method, Request};
+use http::Method;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
 
 use crate::history::{Change, History};
 use crate::rig::{Shared, condition_of, deployment, ensure_complete, image_of_deployment};
-use crate::support::{PATIENCE, Space};
 
 pub(crate) async fn should_run_the_lifecycle_of_a_deployment(cluster: Shared) -> Result<()> {
     let space = cluster.space("lifecycle").await?;
@@ -54,7 +53,7 @@ pub(crate) async fn should_run_the_lifecycle_of_a_deployment(cluster: Shared) ->
     let ready = seen.context("the patch was never seen")?.object().status.as_ref().and_then(|status| status.ready_replicas);
     assert_eq!(ready.unwrap_or(0), 0);
 
-    delete_collection(&space, "deployments", "static=true").await?;
+    space.delete_all("deployments", "static=true").await?;
     space.all_gone().await?;
     assert!(matches!(history.so_far().await?.last(), Some(Change::Deleted(_))));
     Ok(())
@@ -74,28 +73,6 @@ fn serves(it: &Deployment, replicas: i32, image: &str) -> Result<()> {
     Ok(())
 }
 
-/// Deletes all of a kind that have a label, with a grace period of a second.
-pub(crate) async fn delete_collection(space: &Space, resource: &str, selector: &str) -> Result<()> {
-    let path = format!("/apis/apps/v1/namespaces/{}/{resource}?labelSelector={selector}&gracePeriodSeconds=1", space.namespace);
-    let request = Request::delete(path).body(Vec::new())?;
-    space.client.request::<Value>(request).await.with_context(|| format!("delete all {resource}"))?;
-    Ok(())
-}
-
-/// Appends a condition through a PUT of `status`, as often as somebody else comes between.
-pub(crate) async fn put_condition(space: &Space, path: &str, condition: &Value) -> Result<Value> {
-    e2e::wait::until("a PUT of the status without a conflict", PATIENCE, async || {
-        let mut object = space.apps(Method::GET, path, &Value::Null).await?;
-        let conditions = &mut object["status"]["conditions"];
-        if conditions.is_null() {
-            *conditions = json!([]);
-        }
-        conditions.as_array_mut().context("no conditions")?.push(condition.clone());
-        space.apps(Method::PUT, &format!("{path}/status"), &object).await
-    })
-    .await
-}
-
 pub(crate) async fn should_validate_deployment_status_endpoints(cluster: Shared) -> Result<()> {
     let space = cluster.space("status").await?;
     let history = History::start(space.deployments()).await?;
@@ -107,7 +84,7 @@ pub(crate) async fn should_validate_deployment_status_endpoints(cluster: Shared)
 
     // A stranger's condition is kept, whatever the controller writes afterwards.
     let stranger = json!({"type": "StatusUpdate", "status": "True", "reason": "E2E", "message": "set by a test"});
-    put_condition(&space, "deployments/web", &stranger).await?;
+    space.put_condition("deployments/web", &stranger).await?;
     space.scale_deployment("web", 2).await?;
     let done = space.complete("web").await?;
     let kept = condition_of(&done, "StatusUpdate").context("it is gone")?;

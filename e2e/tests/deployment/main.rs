@@ -19,9 +19,6 @@ mod support;
 
 // What scenarios are made of.
 mod by_hand;
-mod history;
-mod kubectl;
-mod looking;
 mod rig;
 
 mod commands;
@@ -43,6 +40,7 @@ use std::process::ExitCode;
 
 use rig::Cluster;
 use support::scenarios::{Scenario, run};
+use support::{history, looking};
 
 const SCENARIOS: &[Scenario<Cluster>] = scenarios! {
     // Upstream's end-to-end tests.

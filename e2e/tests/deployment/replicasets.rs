@@ -7,7 +7,6 @@ use k8s_openapi::api::apps::v1::ReplicaSet;
 use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
 
-use crate::endpoints::{delete_collection, put_condition};
 use crate::history::History;
 use crate::rig::{Shared, image_of_pod, image_of_set};
 use crate::scaling::scale_subresource;
@@ -111,7 +110,7 @@ pub(crate) async fn should_list_and_delete_a_collection_of_replica_sets(cluster:
     let found = everywhere.list(&ListParams::default().labels(&selector)).await?.items;
     assert_eq!(found.iter().map(|set| set.metadata.name.as_deref()).collect::<Vec<_>>(), [Some("web")]);
 
-    delete_collection(&space, "replicasets", &selector).await?;
+    space.delete_all("replicasets", &selector).await?;
     assert!(everywhere.list(&ListParams::default().labels(&selector)).await?.items.is_empty());
     wait::until("its pods to go", PATIENCE * 2, async || {
         let left = space.all_pods().await?;
@@ -131,7 +130,7 @@ pub(crate) async fn should_validate_replicaset_status_endpoints(cluster: Shared)
     assert_eq!(read["status"]["replicas"], 1);
 
     let stranger = json!({"type": "StatusUpdate", "status": "True", "reason": "E2E", "message": "set by a test"});
-    put_condition(&space, "replicasets/web", &stranger).await?;
+    space.put_condition("replicasets/web", &stranger).await?;
     let patch = json!({"status": {"conditions": [{"type": "StatusPatched", "status": "True"}]}});
     space.apps(Method::PATCH, "replicasets/web/status", &patch).await?;
     let changes = history.so_far().await?;

@@ -1,24 +1,26 @@
 //! What the scenarios share: a control plane with a subject at work on it, simulated nodes, and a namespace's Deployments.
 //!
 //! [`Cluster`] is the context, [`Subject`] whom it is about. [`Space`] gains what is about Deployments here; [`crate::history`] follows
-//! every change, [`crate::looking`] waits for one, [`crate::kubectl`] runs the command line client.
+//! every change, [`crate::looking`] waits for one, [`crate::support::kubectl`] runs the command line client.
 
 use std::rc::Rc;
 
-use anyhow::{Context as _, Result, bail, ensure};
-use e2e::controlplane::{AuditedRequest, ControlPlane, ControllerManager, SERVICE_ACCOUNT_USER};
-use e2e::{Server, process, wait};
+use anyhow::{Context as _, Result, ensure};
+use e2e::controlplane::{AuditedRequest, ControlPlane, ControllerManager};
+use e2e::wait;
 use http::Method;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, ReplicaSet};
-use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use nodes::{Behaviour, Fleet, FleetOptions, Matching, SchedulerOptions};
+use nodes::{Behaviour, Fleet, Matching};
 use serde_json::{Value, json};
 
 use crate::looking::until_changed;
+use crate::support::kubectl::Kubectl;
+pub(crate) use crate::support::pods::{controller_uid, fleet, image_of_pod, is_ready};
 use crate::support::scenarios::Context;
+pub(crate) use crate::support::subject::{Running, Subject};
 use crate::support::{PATIENCE, Space, minor_release, name_of, pod_spec};
 
 /// The container's image in templates that nobody has changed.
@@ -30,23 +32,8 @@ pub(crate) const REVISION: &str = "deployment.kubernetes.io/revision";
 /// The label that tells the pods of a Deployment's ReplicaSets apart.
 pub(crate) const HASH: &str = "pod-template-hash";
 
-/// The controllers that a [`Subject`] runs.
-const CONTROLLERS: [&str; 2] = ["deployment-controller", "replicaset-controller"];
-
-/// Whose controllers the scenarios are about.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Subject {
-    /// Our program's.
-    Ours,
-    /// kube-controller-manager's: they prove the expectations.
-    Upstream,
-}
-
-/// A subject at work.
-pub(crate) struct Running {
-    subject: Subject,
-    server: Server,
-}
+/// The controllers that the subject runs.
+pub(crate) const CONTROLLERS: [&str; 2] = ["deployment-controller", "replicaset-controller"];
 
 /// What all scenarios share.
 pub(crate) struct Cluster {
@@ -60,62 +47,12 @@ pub(crate) struct Cluster {
 /// Shortens the scenarios' signatures.
 pub(crate) type Shared = Rc<Cluster>;
 
-// === impl Subject ===
-
-impl Subject {
-    /// The one that the environment's `SUBJECT` names; without it, ours.
-    pub(crate) fn chosen() -> Result<Self> {
-        match std::env::var("SUBJECT").as_deref() {
-            Err(_) | Ok("" | "workloads-controller-manager") => Ok(Self::Ours),
-            Ok("kube-controller-manager") => Ok(Self::Upstream),
-            Ok(other) => bail!("SUBJECT={other}: it is workloads-controller-manager or kube-controller-manager"),
-        }
-    }
-
-    /// Starts the two controllers.
-    pub(crate) async fn start(self, plane: &ControlPlane) -> Result<Running> {
-        let server = match self {
-            Self::Ours => plane.launch().controllers(CONTROLLERS).rate(1000, 1000).start().await?,
-            Self::Upstream => plane.run_controller_manager(&ControllerManager::only(CONTROLLERS).unlimited()).await?,
-        };
-        Ok(Running { subject: self, server })
-    }
-}
-
-// === impl Running ===
-
-impl Running {
-    /// What it has logged so far.
-    pub(crate) fn log(&self) -> Result<String> {
-        Ok(std::fs::read_to_string(self.server.log())?)
-    }
-
-    /// Ends it in order, and looks for traces of panics.
-    pub(crate) async fn stop(&mut self) -> Result<()> {
-        match self.subject {
-            Subject::Ours => {
-                let status = self.server.terminate().await?;
-                ensure!(status.success(), "the program ended with {status}");
-            }
-            // It has no orderly end without leader election.
-            Subject::Upstream => drop(self.server.kill9()?),
-        }
-        ensure!(!self.log()?.to_lowercase().contains("panic"), "the log speaks of a panic");
-        Ok(())
-    }
-}
-
 // === impl Cluster ===
 
 impl Cluster {
     /// A namespace.
     pub(crate) async fn space(&self, prefix: &str) -> Result<Space> {
         Space::new(&self.plane, prefix).await
-    }
-
-    /// The control plane.
-    pub(crate) fn plane(&self) -> &ControlPlane {
-        &self.plane
     }
 
     /// Says how a namespace's pods behave, those to come included; `None` takes it back. [`Fate::NeverStart`](nodes::Fate::NeverStart)
@@ -126,26 +63,22 @@ impl Cluster {
 
     /// How many requests of the subject `which` accepts, in this namespace. The log is late by a moment: wait for a count.
     pub(crate) fn requests(&self, space: &Space, which: impl Fn(&AuditedRequest) -> bool) -> Result<usize> {
-        let users: &[&str] = match self.subject {
-            Subject::Ours => &[SERVICE_ACCOUNT_USER],
-            Subject::Upstream => {
-                &["system:serviceaccount:kube-system:deployment-controller", "system:serviceaccount:kube-system:replicaset-controller"]
-            }
-        };
-        let is_ours = |request: &AuditedRequest| users.contains(&request.kind.user.as_str()) && request.namespace == space.namespace;
-        self.plane.audit()?.count(|request| is_ours(request) && which(request))
+        self.subject.requests(&self.plane, &CONTROLLERS, space, which)
+    }
+}
+
+impl Kubectl for Cluster {
+    fn plane(&self) -> &ControlPlane {
+        &self.plane
     }
 }
 
 impl Context for Cluster {
     async fn start() -> Result<Self> {
         let subject = Subject::chosen()?;
-        if subject == Subject::Ours {
-            process::binary()?;
-        }
         let beside = ControllerManager::default().with("resourcequota-controller").unlimited();
         let plane = control_plane(beside).await?;
-        let running = subject.start(&plane).await?;
+        let running = subject.start(&plane, &CONTROLLERS).await?;
         let fleet = fleet(&plane).await?;
         Ok(Self { running, fleet, plane, subject })
     }
@@ -163,14 +96,6 @@ pub(crate) async fn control_plane(beside: ControllerManager) -> Result<ControlPl
         builder = builder.feature_gate("EmptyDirVolumeMode", true);
     }
     builder.start().await
-}
-
-/// Nodes with a scheduler that run every pod of a control plane, unless the pod asks for another scheduler (see [`by_hand`]).
-pub(crate) async fn fleet(plane: &ControlPlane) -> Result<Fleet> {
-    let kubeconfig = Kubeconfig::read_from(plane.admin_kubeconfig())?;
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    let scheduler = Some(SchedulerOptions::default());
-    Fleet::start(&config, FleetOptions { count: 3, pods_per_node: 1000, scheduler, ..FleetOptions::default() }).await
 }
 
 // === Deployments ===
@@ -217,11 +142,6 @@ impl Space {
         change(&mut object);
         let made = self.apps(Method::POST, "deployments", &object).await?;
         Ok(serde_json::from_value(made)?)
-    }
-
-    /// A request to the group `apps`, answered in JSON: the way for fields that the typed client does not know.
-    pub(crate) async fn apps(&self, method: Method, path: &str, body: &Value) -> Result<Value> {
-        self.request(method, "/apis/apps/v1", path, body).await
     }
 
     pub(crate) async fn deployment(&self, name: &str) -> Result<Deployment> {
@@ -353,17 +273,6 @@ impl Space {
         .await
     }
 
-    /// Waits for so many events about one object, and returns their messages.
-    pub(crate) async fn messages(&self, kind: &str, name: &str, reason: &str, count: usize) -> Result<Vec<String>> {
-        let params = ListParams::default().fields(&format!("reason={reason},involvedObject.kind={kind},involvedObject.name={name}"));
-        wait::list(&self.events(), &params, &format!("{count} events {reason} of {name}"), PATIENCE, |events: &[Event]| {
-            let messages: Vec<_> = events.iter().filter_map(|event| event.message.clone()).collect();
-            ensure!(messages.len() >= count, "there are {messages:?}");
-            Ok(messages)
-        })
-        .await
-    }
-
     /// Waits until so many pods are active and ready, as their own status says.
     pub(crate) async fn ready_pods(&self, set: &str, count: usize) -> Result<Vec<Pod>> {
         until_changed(&self.pods(), &format!("{count} ready pods of {set}"), async || {
@@ -410,10 +319,6 @@ pub(crate) fn revision_of(metadata: &ObjectMeta) -> Option<i64> {
     metadata.annotations.as_ref()?.get(REVISION)?.parse().ok()
 }
 
-pub(crate) fn controller_uid(metadata: &ObjectMeta) -> Option<String> {
-    metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.clone())
-}
-
 pub(crate) fn set_name(set: &ReplicaSet) -> String {
     set.metadata.name.clone().unwrap_or_default()
 }
@@ -423,19 +328,10 @@ pub(crate) fn size_of(set: &ReplicaSet) -> i32 {
     set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
 }
 
-pub(crate) fn image_of_pod(pod: &Pod) -> Option<&str> {
-    pod.spec.as_ref()?.containers.first()?.image.as_deref()
-}
-
 pub(crate) fn image_of_set(set: &ReplicaSet) -> Option<&str> {
     set.spec.as_ref()?.template.as_ref()?.spec.as_ref()?.containers.first()?.image.as_deref()
 }
 
 pub(crate) fn image_of_deployment(it: &Deployment) -> Option<&str> {
     it.spec.as_ref()?.template.spec.as_ref()?.containers.first()?.image.as_deref()
-}
-
-pub(crate) fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-    conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }

@@ -12,7 +12,7 @@ use nodes::{Behaviour, Fate, Fleet, Matching};
 use serde_json::{Value, json};
 
 use crate::history::History;
-use crate::rig::{Shared, Subject, control_plane, deployment, fleet, rolling, set_name, size_of};
+use crate::rig::{CONTROLLERS, Shared, Subject, control_plane, deployment, fleet, rolling, set_name, size_of};
 use crate::support::{PATIENCE, Space, name_of};
 
 /// What is special about a Deployment.
@@ -341,13 +341,13 @@ async fn grown(space: &Space, name: &str, replicas: i32) -> Result<()> {
 
 pub(crate) async fn a_change_of_hands_and_back_makes_no_replica_set_and_replaces_no_pod(cluster: Shared) -> Result<()> {
     let world = World::start().await?;
-    let mut theirs = Subject::Upstream.start(&world.plane).await?;
+    let mut theirs = Subject::Upstream.start(&world.plane, &CONTROLLERS).await?;
     world.make().await?;
     world.set_out(2).await?;
     let (before, untouched) = (world.under_way().await?, world.untouched().await?);
     theirs.stop().await?;
 
-    let mut subject = cluster.subject.start(&world.plane).await?;
+    let mut subject = cluster.subject.start(&world.plane, &CONTROLLERS).await?;
     world.grow(3).await?;
     ensure!(world.under_way().await? == before, "the rollouts went on before they could");
     ensure!(world.untouched().await? == untouched, "what nobody had changed was written");
@@ -357,7 +357,7 @@ pub(crate) async fn a_change_of_hands_and_back_makes_no_replica_set_and_replaces
     world.set_out(3).await?;
     let before = world.under_way().await?;
     subject.stop().await?;
-    let mut theirs = Subject::Upstream.start(&world.plane).await?;
+    let mut theirs = Subject::Upstream.start(&world.plane, &CONTROLLERS).await?;
     world.grow(4).await?;
     ensure!(world.under_way().await? == before, "the rollouts went on before they could");
     ensure!(world.untouched().await? == untouched, "what nobody had changed was written");

@@ -12,10 +12,10 @@ use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinHandle;
 
-use crate::support::PATIENCE;
+use super::PATIENCE;
 
 /// What a watch has shown since [`History::start`].
-pub(crate) struct History<K> {
+pub struct History<K> {
     api: Api<K>,
     changes: Arc<Mutex<Vec<Change<K>>>>,
     task: JoinHandle<()>,
@@ -23,7 +23,7 @@ pub(crate) struct History<K> {
 
 /// An object as it became.
 #[derive(Clone, Debug)]
-pub(crate) enum Change<K> {
+pub enum Change<K> {
     /// It was there at the start.
     Found(K),
     /// It was made.
@@ -36,7 +36,7 @@ pub(crate) enum Change<K> {
 
 impl<K> Change<K> {
     /// The object.
-    pub(crate) fn object(&self) -> &K {
+    pub fn object(&self) -> &K {
         match self {
             Self::Found(object) | Self::Added(object) | Self::Modified(object) | Self::Deleted(object) => object,
         }
@@ -48,7 +48,7 @@ where
     K: kube::Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     /// Begins to follow.
-    pub(crate) async fn start(api: Api<K>) -> Result<Self> {
+    pub async fn start(api: Api<K>) -> Result<Self> {
         let list = api.list(&ListParams::default()).await?;
         let version = list.metadata.resource_version.context("a list without a version")?;
         let changes = Arc::new(Mutex::new(list.items.into_iter().map(Change::Found).collect::<Vec<_>>()));
@@ -59,7 +59,7 @@ where
     }
 
     /// All changes up to now, at least.
-    pub(crate) async fn so_far(&self) -> Result<Vec<Change<K>>> {
+    pub async fn so_far(&self) -> Result<Vec<Change<K>>> {
         let list = self.api.list(&ListParams::default()).await?;
         let now: u64 = list.metadata.resource_version.context("a list without a version")?.parse()?;
         wait::until("the watch to show what a list shows", PATIENCE, async || {
@@ -81,7 +81,7 @@ where
     }
 
     /// Shows `check` the world, by name, as it was at the start and after each change up to now; its first error ends it.
-    pub(crate) async fn always(&self, mut check: impl FnMut(&BTreeMap<String, K>) -> Result<()>) -> Result<()> {
+    pub async fn always(&self, mut check: impl FnMut(&BTreeMap<String, K>) -> Result<()>) -> Result<()> {
         let changes = self.so_far().await?;
         let found = changes.iter().take_while(|change| matches!(change, Change::Found(_))).count();
         let mut world: BTreeMap<_, _> =
@@ -99,13 +99,13 @@ where
     }
 
     /// The objects that were made since the start.
-    pub(crate) async fn added(&self) -> Result<Vec<K>> {
+    pub async fn added(&self) -> Result<Vec<K>> {
         let added = |change| if let Change::Added(object) = change { Some(object) } else { None };
         Ok(self.so_far().await?.into_iter().filter_map(added).collect())
     }
 
     /// The objects that were removed since the start.
-    pub(crate) async fn deleted(&self) -> Result<Vec<K>> {
+    pub async fn deleted(&self) -> Result<Vec<K>> {
         let deleted = |change| if let Change::Deleted(object) = change { Some(object) } else { None };
         Ok(self.so_far().await?.into_iter().filter_map(deleted).collect())
     }

@@ -4,37 +4,42 @@ use std::io::Write as _;
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result, ensure};
+use e2e::ControlPlane;
 use serde_json::Value;
 
-use crate::rig::Cluster;
-use crate::support::Space;
+use super::Space;
 
 /// What a run of kubectl left behind.
 #[derive(Debug)]
-pub(crate) struct Printed {
+pub struct Printed {
     /// It exited with 0.
-    pub(crate) success: bool,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
+    pub success: bool,
+    pub stdout: String,
+    pub stderr: String,
 }
 
-impl Cluster {
+/// Whoever has a control plane can run kubectl.
+#[allow(async_fn_in_trait, reason = "one thread runs all scenarios")]
+pub trait Kubectl {
+    /// Whom kubectl talks to.
+    fn plane(&self) -> &ControlPlane;
+
     /// Runs kubectl in a namespace; it must succeed. Returns what it printed.
-    pub(crate) async fn kubectl(&self, space: &Space, args: &[&str]) -> Result<String> {
+    async fn kubectl(&self, space: &Space, args: &[&str]) -> Result<String> {
         let printed = self.try_kubectl(space, args, None).await?;
         ensure!(printed.success, "kubectl {} failed: {}{}", args.join(" "), printed.stdout, printed.stderr);
         Ok(printed.stdout)
     }
 
     /// `kubectl apply -f -` with this object.
-    pub(crate) async fn apply(&self, space: &Space, object: &Value) -> Result<String> {
+    async fn apply(&self, space: &Space, object: &Value) -> Result<String> {
         let printed = self.try_kubectl(space, &["apply", "-f", "-"], Some(object.to_string())).await?;
         ensure!(printed.success, "kubectl apply failed: {}", printed.stderr);
         Ok(printed.stdout)
     }
 
     /// Runs kubectl in a namespace, well or not, with this on its standard input.
-    pub(crate) async fn try_kubectl(&self, space: &Space, args: &[&str], input: Option<String>) -> Result<Printed> {
+    async fn try_kubectl(&self, space: &Space, args: &[&str], input: Option<String>) -> Result<Printed> {
         let mut command = self.plane().kubectl_command().await?;
         command.arg("--namespace").arg(&space.namespace).args(args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

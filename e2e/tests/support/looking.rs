@@ -10,14 +10,14 @@ use kube::api::{Api, ListParams, WatchParams};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
-use crate::support::PATIENCE;
+use super::PATIENCE;
 
 /// A check may look at more than the kind that is watched, and a watch may end.
 const AT_LEAST: Duration = Duration::from_secs(1);
 
 /// Asks `check` until it returns a value, and returns that: now, whenever an object of that kind in the namespace changes, and once a
 /// second. An error of `check` means "not yet"; the last one is in the error at the deadline.
-pub(crate) async fn until_changed<K, T>(api: &Api<K>, what: &str, mut check: impl AsyncFnMut() -> Result<T>) -> Result<T>
+pub async fn until_changed<K, T>(api: &Api<K>, what: &str, mut check: impl AsyncFnMut() -> Result<T>) -> Result<T>
 where
     K: Clone + DeserializeOwned + Debug + Send + 'static,
 {

@@ -2,7 +2,12 @@
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its own part")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "support of tests, which fail by panicking")]
 
+pub mod history;
+pub mod kubectl;
+pub mod looking;
+pub mod pods;
 pub mod scenarios;
+pub mod subject;
 
 use std::time::Duration;
 
@@ -51,6 +56,31 @@ impl Space {
         let kind = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
         let request = request.header("content-type", kind).body(body.to_string().into_bytes())?;
         self.client.request(request).await.with_context(|| format!("{method} {path}"))
+    }
+
+    /// A request to the group `apps`, answered in JSON: the way for fields that the typed client does not know.
+    pub async fn apps(&self, method: Method, path: &str, body: &Value) -> Result<Value> {
+        self.request(method, "/apis/apps/v1", path, body).await
+    }
+
+    /// Deletes all of a kind of the group `apps` that have a label, with a grace period of a second.
+    pub async fn delete_all(&self, resource: &str, selector: &str) -> Result<()> {
+        let path = format!("/apis/apps/v1/namespaces/{}/{resource}?labelSelector={selector}&gracePeriodSeconds=1", self.namespace);
+        let request = Request::delete(path).body(Vec::new())?;
+        self.client.request::<Value>(request).await.with_context(|| format!("delete all {resource}"))?;
+        Ok(())
+    }
+
+    /// Appends a condition through a PUT of `status`, as often as somebody else comes between. `path` is that of an object of the group
+    /// `apps`.
+    pub async fn put_condition(&self, path: &str, condition: &Value) -> Result<Value> {
+        wait::until("a PUT of the status without a conflict", PATIENCE, async || {
+            let mut object = self.apps(Method::GET, path, &Value::Null).await?;
+            let conditions = object.pointer_mut("/status").and_then(Value::as_object_mut).context("no status")?.entry("conditions");
+            conditions.or_insert(json!([])).as_array_mut().context("no conditions")?.push(condition.clone());
+            self.apps(Method::PUT, &format!("{path}/status"), &object).await
+        })
+        .await
     }
 
     /// Creates any object of the core group.
