@@ -2,7 +2,7 @@
 #
 #   make demo     a control plane, ten nodes and a Deployment, live in the terminal
 #   make test     everything that must pass
-#   make bench    beside kube-controller-manager, in one run (PODS=100000 for the large one; DEPLOYMENTS=0 without the rolling update)
+#   make bench    beside kube-controller-manager, in one run (PODS=100000 for the large one; DEPLOYMENTS=0 and STATEFUL=0 leave parts out)
 
 K8S_VERSION ?= 1.37.2
 WCM_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/workloads-controller-manager

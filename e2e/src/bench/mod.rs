@@ -1,7 +1,7 @@
 //! `make bench`: our program beside kube-controller-manager (KCM), on the same scenario in one run.
 //!
 //! - [`Scenario`] is what is asked of both: realistic pods under ReplicaSets, spread over namespaces. [`Rollout`] is another: Deployments
-//!   that are rolled on simulated nodes.
+//!   that are rolled on simulated nodes; [`Stateful`] a third: StatefulSets.
 //! - [`Contender`] is one of the two; each run gives it a control plane of its own, so that nobody inherits the other's history.
 //! - [`measure`] takes the [`Measurement`]s, in alternating order.
 //! - [`summary`] is pure: medians, ratios and what they should be. [`Report`] prints it as a table.
@@ -12,6 +12,7 @@ mod report;
 mod rollout;
 mod run;
 mod scenario;
+mod stateful;
 pub mod summary;
 mod writes;
 
@@ -24,6 +25,7 @@ pub use measurement::{ColdStart, Creation, Measurement, Moment};
 pub use report::{Machine, Report};
 pub use rollout::{Rollout, RolloutMeasurement};
 pub use scenario::Scenario;
+pub use stateful::{Stateful, StatefulMeasurement};
 pub use writes::Writes;
 
 /// Measures both contenders `runs` times. Who goes first alternates: a machine that gets slower or faster favours nobody.
@@ -55,6 +57,23 @@ pub async fn measure_rollout(
     for (run, contender) in turns(runs) {
         let measurement = rollout.measure(contender, run, binaries).await;
         let measurement = measurement.with_context(|| format!("rolling update {run} of {contender}"))?;
+        taken(&measurement)?;
+        measurements.push(measurement);
+    }
+    Ok(measurements)
+}
+
+/// [`measure`] for StatefulSets.
+pub async fn measure_stateful(
+    sets: Stateful,
+    runs: usize,
+    binaries: &Binaries,
+    mut taken: impl FnMut(&StatefulMeasurement) -> Result<()>,
+) -> Result<Vec<StatefulMeasurement>> {
+    let mut measurements = Vec::new();
+    for (run, contender) in turns(runs) {
+        let measurement = sets.measure(contender, run, binaries).await;
+        let measurement = measurement.with_context(|| format!("StatefulSets, run {run} of {contender}"))?;
         taken(&measurement)?;
         measurements.push(measurement);
     }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Contender, Creation, Measurement, RolloutMeasurement};
+use super::{Contender, Creation, Measurement, RolloutMeasurement, StatefulMeasurement};
 
 /// One number of both contenders.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -121,6 +121,17 @@ const ROLLOUT_METRICS: &[Metric<RolloutMeasurement>] = &[
     metric("cold start with history: peak RSS", Unit::Bytes, None, |it| it.cold_start_peak_rss as f64),
 ];
 
+/// Of StatefulSets. Both are bound by the API server or by the pods' readiness: the time is to be no longer than KCM's.
+const STATEFUL_METRICS: &[Metric<StatefulMeasurement>] = &[
+    metric("Parallel set: time", Unit::Seconds, Some(Target::RatioAtMost(1.0)), |it| it.parallel.seconds),
+    metric("Parallel set: CPU", Unit::Seconds, Some(Target::RatioAtMost(1.0 / 4.0)), |it| it.parallel.cpu),
+    metric("Parallel set: writes", Unit::Pieces, Some(Target::RatioAtMost(1.1)), |it| it.parallel_writes.without_events()),
+    metric("OrderedReady rolled: time", Unit::Seconds, Some(Target::RatioAtMost(1.0)), |it| it.ordered.seconds),
+    metric("OrderedReady rolled: CPU", Unit::Seconds, Some(Target::RatioAtMost(1.0 / 4.0)), |it| it.ordered.cpu),
+    metric("OrderedReady rolled: writes", Unit::Pieces, Some(Target::RatioAtMost(1.1)), |it| it.ordered_writes.without_events()),
+    metric("StatefulSets: peak RSS", Unit::Bytes, None, |it| it.peak_rss as f64),
+];
+
 const fn metric<M>(name: &'static str, unit: Unit, target: Option<Target>, value: fn(&M) -> f64) -> Metric<M> {
     Metric { name, unit, target, value }
 }
@@ -142,6 +153,16 @@ impl Measured for RolloutMeasurement {
 
     fn metrics() -> &'static [Metric<Self>] {
         ROLLOUT_METRICS
+    }
+}
+
+impl Measured for StatefulMeasurement {
+    fn contender(&self) -> Contender {
+        self.contender
+    }
+
+    fn metrics() -> &'static [Metric<Self>] {
+        STATEFUL_METRICS
     }
 }
 

@@ -61,6 +61,17 @@ impl Writes {
         })
     }
 
+    /// The same where StatefulSets are made and rolled on simulated nodes; the benchmark makes and changes StatefulSets.
+    pub(super) fn of_sets(page: &str) -> Self {
+        Self::sum(page, |writes, request| match request {
+            ("events", ..) => Some(&mut writes.events),
+            ("pods" | "controllerrevisions", "", "POST") => Some(&mut writes.creates),
+            ("statefulsets", "status", _) => Some(&mut writes.statuses),
+            ("pods" | "controllerrevisions", "", _) => Some(&mut writes.others),
+            _ => None,
+        })
+    }
+
     /// `count` says where a request of that resource, subresource and verb belongs.
     fn sum(page: &str, count: impl for<'w> Fn(&'w mut Self, (&str, &str, &str)) -> Option<&'w mut f64>) -> Self {
         let mut writes = Self::default();
