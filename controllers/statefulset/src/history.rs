@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 
 use model::labels::Labels as _;
-use model::plan::{Action, Delete, Mode, OnError, Outcome, Plan, Rule, Step, SyncError};
+use model::plan::{Action, Delete, Mode, OnError, Plan, Rule, Step, SyncError};
 use model::statefulset::REVISION_LABEL;
 
+use crate::job::failure;
 use crate::sync::{Stop, Sync};
 
 // === impl Sync ===
@@ -28,15 +29,8 @@ impl Sync<'_> {
             action: Action::Delete(Delete { target: revision.reference(), at_version: false }),
             reason: Rule::RevisionHistoryLimit,
         });
-        let (_, outcomes) = self.act(Plan::one_stage(steps.collect(), Mode::OneByOne, OnError::SkipRest))?;
-        for outcome in outcomes.0.iter().flatten() {
-            match outcome {
-                Outcome::Failed(error) | Outcome::Unknown(error) if !error.is_not_found() => {
-                    return Err(Stop::Failed(SyncError(error.to_string())));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
+        let (plan, outcomes) = self.act(Plan::one_stage(steps.collect(), Mode::OneByOne, OnError::SkipRest))?;
+        let error = outcomes.of(&plan).find_map(|(step, outcome)| failure(step, outcome));
+        error.map_or(Ok(()), |error| Err(Stop::Failed(SyncError(error))))
     }
 }

@@ -116,7 +116,7 @@ impl Results {
     }
 }
 
-/// What went wrong with a step, if it counts: a pod that is to go and is not there is as good as deleted.
+/// What went wrong with a step, if it counts: what is to go and is not there is as good as deleted.
 pub(crate) fn failure(step: &Step, outcome: &Outcome) -> Option<String> {
     let error = outcome.error()?;
     match &step.action {

@@ -15,6 +15,7 @@ use crate::retention::Holder;
 use crate::revisions::Revisions;
 use crate::slots::{Availability, Slots, is_running_and_ready, revision_of};
 use crate::sync::{Stop, Sync, failed};
+use crate::update::is_above_partition;
 
 /// No sync makes more pods than this; the next goes on. It bounds what a sync holds in memory, whatever `spec.replicas` says.
 pub(crate) const MAX_NEW_PODS: usize = 10_000;
@@ -80,7 +81,7 @@ impl<'v> Sync<'v> {
         }
         let is_unavailable = self.availability().is_unavailable(pod) || !is_running_and_ready(pod);
         if is_unavailable && !self.set.spec.allows_burst() {
-            self.tell_of_stall(pod, revisions);
+            self.tell_of_stall(pod, ordinal, revisions);
             if is_pending {
                 self.fix_retention(&mut job, holder);
             }
@@ -148,10 +149,10 @@ impl<'v> Sync<'v> {
     }
 
     /// A pod of another revision that cannot become ready holds back the rollout that would replace it, for ever.
-    fn tell_of_stall(&mut self, pod: &Pod, revisions: &Revisions) {
+    fn tell_of_stall(&mut self, pod: &Pod, ordinal: i32, revisions: &Revisions) {
         let is_stuck = pod.deletion.is_none() && !is_running_and_ready(pod) && revision_of(pod) != &*revisions.update;
-        let is_rolling = matches!(self.set.spec.update_strategy.r#type, UpdateStrategyType::RollingUpdate);
-        if is_stuck && is_rolling {
+        let is_rolling = self.set.spec.update_strategy.r#type == UpdateStrategyType::RollingUpdate;
+        if is_stuck && is_rolling && is_above_partition(self.set, ordinal) {
             let message = format!(
                 "Pod {} is not ready and of revision {}: the rollout of {} waits for it. If it cannot become ready, delete it",
                 pod.name,

@@ -53,14 +53,10 @@ impl Sync<'_> {
 // === impl Update ===
 
 impl<'a> Update<'a> {
-    fn partition(&self) -> i64 {
-        self.set.spec.update_strategy.rolling_update.as_ref().map_or(0, |rolling_update| rolling_update.partition.into())
-    }
-
     /// The pods at or above the partition, highest first.
     fn targets(&self) -> impl Iterator<Item = &'a Arc<Pod>> {
-        let (set, partition) = (self.set, self.partition());
-        self.slots.replicas.iter().rev().take_while(move |(ordinal, _)| set.spec.slot_of(**ordinal) >= partition).map(|(_, pod)| pod)
+        let set = self.set;
+        self.slots.replicas.iter().rev().take_while(|(ordinal, _)| is_above_partition(set, **ordinal)).map(|(_, pod)| pod)
     }
 
     /// Of another revision, or without a volume that the set's pods have: neither can be changed in place.
@@ -71,8 +67,7 @@ impl<'a> Update<'a> {
 
     /// One at a time, when all above it are available (upstream, with the gate `MaxUnavailableStatefulSet` off).
     fn next(&self) -> Option<&'a Arc<Pod>> {
-        let partition = self.partition();
-        for ordinal in self.set.spec.ordinals().rev().take_while(|ordinal| self.set.spec.slot_of(*ordinal) >= partition) {
+        for ordinal in self.set.spec.ordinals().rev().take_while(|ordinal| is_above_partition(self.set, *ordinal)) {
             // One that was only just made, or is about to be.
             let pod = self.slots.replicas.get(&ordinal)?;
             if self.is_outdated(pod) && pod.deletion.is_none() {
@@ -109,4 +104,10 @@ impl<'a> Update<'a> {
         let (well, down): (Vec<_>, Vec<_>) = outdated().partition(|pod| self.availability.is_available(pod));
         Ok(down.into_iter().chain(well.into_iter().take(room)).collect())
     }
+}
+
+/// Whether an update concerns that ordinal.
+pub(crate) fn is_above_partition(set: &StatefulSet, ordinal: i32) -> bool {
+    let partition = set.spec.update_strategy.rolling_update.as_ref().map_or(0, |rolling_update| rolling_update.partition);
+    set.spec.slot_of(ordinal) >= i64::from(partition)
 }
