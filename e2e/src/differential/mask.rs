@@ -6,17 +6,21 @@
 //! | template hashes, and ReplicaSet names made of them: `web-#2` is the second name seen | the hash is not part of the contract |
 //! | the random end of pod names: `web-#2-*` | random |
 //! | generations of ReplicaSets, and observed ones: only whether they are up to date | KCM scales in as many steps as events come |
+//! | the order of a StatefulSet's claims among the volumes of a pod | KCM keeps them in a map: random |
 //! | events' texts, counts and times: only which reasons an object has had | as above |
 //! | the order of conditions | as above |
 //! | some reasons and texts of a Deployment's conditions | KCM beside KCM does not agree: see `deployments/chance.rs` |
+//! | a few reasons of a StatefulSet's events | chance in KCM, or ours alone: see `statefulsets/chance.rs` |
+//!
+//! Names of StatefulSets' pods, claims and revisions, and what is in revisions, are compared as they are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::deployments;
 use super::dump::{Dump, Fields, flatten};
 use super::snapshot::{HASH_LABEL, Kind, Snapshot, controller, is_active, is_deleted, is_ready, label, name, number, owners, text, uid};
+use super::{deployments, statefulsets};
 
 /// Beyond it an object's events may be dropped: client-go's spam filter lets 25 of a kind pass.
 const CROWD: i64 = 20;
@@ -34,11 +38,21 @@ pub struct Names {
     hashes: BTreeMap<String, String>,
     /// How many names with a hash there are, by their Deployment's name.
     counts: BTreeMap<String, usize>,
+    /// StatefulSets whose pods' updates KCM tells of by chance.
+    chancy: BTreeSet<String>,
 }
 
 impl Names {
-    /// Takes notice of a ReplicaSet.
-    pub fn see(&mut self, set: &Value) {
+    /// Takes notice of an object.
+    pub fn see(&mut self, kind: Kind, object: &Value) {
+        match kind {
+            Kind::ReplicaSet => self.see_replica_set(object),
+            Kind::StatefulSet if statefulsets::chance::updates_by_chance(object) => drop(self.chancy.insert(name(object).to_owned())),
+            _ => {}
+        }
+    }
+
+    fn see_replica_set(&mut self, set: &Value) {
         let set_name = name(set);
         if self.sets.contains_key(set_name) {
             return;
@@ -93,7 +107,7 @@ fn replace(text: &str, name: &str, replacement: &str) -> String {
 /// A namespace without what need not be equal.
 pub fn dump(snapshot: &Snapshot, names: &Names) -> Dump {
     let mut dump = Dump::default();
-    for kind in [Kind::Deployment, Kind::ReplicaSet] {
+    for kind in Kind::ALL.into_iter().filter(|kind| !matches!(kind, Kind::Pod | Kind::Event)) {
         for object in snapshot.of(kind) {
             let fields = dump.objects.entry(format!("{kind} {}", names.mask(name(object)))).or_default();
             flatten("", &masked(snapshot, names, kind, object), fields);
@@ -136,10 +150,14 @@ fn events_of(event: &Value, names: &Names) -> String {
 
 fn see_event(event: &Value, names: &Names, dump: &mut Dump) {
     let [kind, reason, component] = ["/type", "/reason", "/source/component"].map(|pointer| text(event, pointer));
+    let is_chancy = names.chancy.contains(text(event, "/involvedObject/name"));
+    if text(event, "/involvedObject/kind") == "StatefulSet" && !statefulsets::chance::is_compared(reason, is_chancy) {
+        return;
+    }
     dump.objects.entry(events_of(event, names)).or_default().insert(format!("{kind} {reason}"), component.to_owned());
 }
 
-fn crowds(snapshot: &Snapshot, names: &Names) -> std::collections::BTreeSet<String> {
+fn crowds(snapshot: &Snapshot, names: &Names) -> BTreeSet<String> {
     let mut counts: BTreeMap<String, i64> = BTreeMap::new();
     for event in snapshot.of(Kind::Event) {
         *counts.entry(events_of(event, names)).or_default() += number(event, "/count").max(1);
@@ -152,7 +170,7 @@ fn masked(snapshot: &Snapshot, names: &Names, kind: Kind, object: &Value) -> Val
     let mut copy = walk(object, names);
     let current = number(object, "/metadata/generation") == number(object, "/status/observedGeneration");
     if let Some(metadata) = copy.get_mut("metadata").and_then(Value::as_object_mut) {
-        if kind != Kind::Deployment {
+        if kind == Kind::ReplicaSet {
             metadata.remove("generation");
         }
         if metadata.contains_key("deletionTimestamp") {
@@ -163,8 +181,10 @@ fn masked(snapshot: &Snapshot, names: &Names, kind: Kind, object: &Value) -> Val
             metadata.insert("ownerReferences".to_owned(), Value::from(references));
         }
     }
-    if kind == Kind::Deployment {
-        deployments::chance::mask(snapshot, object, &mut copy);
+    match kind {
+        Kind::Deployment => deployments::chance::mask(snapshot, object, &mut copy),
+        Kind::Pod => statefulsets::chance::order_claims(&mut copy),
+        _ => {}
     }
     if let Some(observed) = copy.pointer_mut("/status/observedGeneration") {
         *observed = Value::from(if current { "(current)" } else { "(old)" });
@@ -225,7 +245,7 @@ mod tests {
                 },
                 "status": {"observedGeneration": uids.len()},
             });
-            names.see(&set);
+            names.see(Kind::ReplicaSet, &set);
             put(Kind::ReplicaSet, set);
         }
         for end in ends {
@@ -295,7 +315,7 @@ mod tests {
     #[test]
     fn a_set_without_a_hash_keeps_its_name() {
         let mut names = Names::default();
-        names.see(&json!({"metadata": {"name": "by-hand", "labels": {"app": "web"}}}));
+        names.see(Kind::ReplicaSet, &json!({"metadata": {"name": "by-hand", "labels": {"app": "web"}}}));
         assert_eq!(names.mask("by-hand"), "by-hand");
         assert_eq!(names.mask("by-hand-x2345"), "by-hand-*");
     }

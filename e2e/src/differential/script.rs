@@ -71,6 +71,8 @@ pub enum Target {
     Labelled(Kind, &'static str, String),
     /// Pods of the ReplicaSet of a Deployment with the n-th highest revision.
     Pods(Pods),
+    /// The claim of this name, if the pod of that name runs: one that does not gets its claim back.
+    ClaimOf(String, String),
 }
 
 /// So many pods of one ReplicaSet in one state. Which of them does not matter: they are alike.
@@ -102,7 +104,7 @@ pub enum PodState {
 pub enum Nodes {
     /// Nothing.
     Idle,
-    /// So many pods of each ReplicaSet become ready.
+    /// So many pods of each ReplicaSet and StatefulSet become ready.
     Ready(usize),
     /// Pods that are being deleted end.
     Release,

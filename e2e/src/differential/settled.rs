@@ -5,11 +5,11 @@
 use anyhow::{Result, ensure};
 use serde_json::Value;
 
-use super::deployments;
 use super::snapshot::{
     HOLD, Kind, Snapshot, condition, controller, has_finalizer, is_active, is_deleted, is_ready, is_running, name, number, owners, text,
     uid,
 };
+use super::{deployments, statefulsets};
 
 /// Seconds that a barrier waits for: pods become available, and progress deadlines pass. What takes longer never happens in a script.
 pub const SOON: i64 = 60;
@@ -19,11 +19,12 @@ pub fn check(snapshot: &Snapshot) -> Result<()> {
     for pod in snapshot.of(Kind::Pod) {
         ensure!(!is_deleted(pod) || has_finalizer(pod, HOLD), "pod {} is being deleted", name(pod));
     }
-    for kind in [Kind::Deployment, Kind::ReplicaSet, Kind::Pod] {
+    for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Event) {
         snapshot.of(kind).try_for_each(|object| collected(snapshot, kind, object))?;
     }
     snapshot.of(Kind::ReplicaSet).try_for_each(|set| replica_set(snapshot, set))?;
-    snapshot.of(Kind::Deployment).try_for_each(|deployment| deployments::settled::check(snapshot, deployment))
+    snapshot.of(Kind::Deployment).try_for_each(|deployment| deployments::settled::check(snapshot, deployment))?;
+    snapshot.of(Kind::StatefulSet).try_for_each(|set| statefulsets::settled::check(snapshot, set))
 }
 
 /// The garbage collector has done its part.

@@ -22,7 +22,13 @@ pub enum Kind {
     Deployment,
     /// What a Deployment makes.
     ReplicaSet,
-    /// What a ReplicaSet makes.
+    /// What other scripts are about.
+    StatefulSet,
+    /// What a StatefulSet makes of its template.
+    ControllerRevision,
+    /// What a StatefulSet makes beside its pods.
+    PersistentVolumeClaim,
+    /// What a ReplicaSet or StatefulSet makes.
     Pod,
     /// What controllers say.
     Event,
@@ -30,13 +36,21 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Deployment, Self::ReplicaSet, Self::Pod, Self::Event];
+    pub const ALL: [Self; 7] = [
+        Self::Deployment,
+        Self::ReplicaSet,
+        Self::StatefulSet,
+        Self::ControllerRevision,
+        Self::PersistentVolumeClaim,
+        Self::Pod,
+        Self::Event,
+    ];
 
     /// The path of the API group that serves it.
     pub fn group(self) -> &'static str {
         match self {
-            Self::Deployment | Self::ReplicaSet => "/apis/apps/v1",
-            Self::Pod | Self::Event => "/api/v1",
+            Self::Deployment | Self::ReplicaSet | Self::StatefulSet | Self::ControllerRevision => "/apis/apps/v1",
+            Self::PersistentVolumeClaim | Self::Pod | Self::Event => "/api/v1",
         }
     }
 
@@ -45,6 +59,9 @@ impl Kind {
         match self {
             Self::Deployment => "deployments",
             Self::ReplicaSet => "replicasets",
+            Self::StatefulSet => "statefulsets",
+            Self::ControllerRevision => "controllerrevisions",
+            Self::PersistentVolumeClaim => "persistentvolumeclaims",
             Self::Pod => "pods",
             Self::Event => "events",
         }

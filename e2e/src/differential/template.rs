@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::differential::script::BAD_IMAGE;
-use crate::differential::snapshot::HOLD;
+use super::generator::without_nulls;
+use super::script::BAD_IMAGE;
+use super::snapshot::HOLD;
 
 /// What makes a pod template.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -57,14 +58,5 @@ impl Template {
     /// The template itself: the patch without what it takes away.
     pub(super) fn manifest(&self, app: &str) -> Value {
         without_nulls(self.patch(app))
-    }
-}
-
-fn without_nulls(value: Value) -> Value {
-    match value {
-        Value::Object(object) => {
-            object.into_iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| (key, without_nulls(value))).collect()
-        }
-        other => other,
     }
 }

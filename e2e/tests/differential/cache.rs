@@ -107,9 +107,7 @@ impl Cache {
     fn put(&self, kind: Kind, object: &Value) {
         self.see(kind, object);
         self.change(kind, object, |space| {
-            if kind == Kind::ReplicaSet {
-                space.names.see(object);
-            }
+            space.names.see(kind, object);
             space.snapshot.objects.insert((kind, name(object).to_owned()), Rc::new(object.clone()));
         });
     }

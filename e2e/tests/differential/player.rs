@@ -30,19 +30,19 @@ const QUIET: Duration = Duration::from_millis(200);
 const ROUNDS: usize = 100;
 
 /// Plays a script; fails with the first difference.
-pub(crate) async fn play(sides: &Sides, family: &str, script: &Script) -> Result<()> {
+pub(crate) async fn play(sides: &Sides, kind: &str, script: &Script) -> Result<()> {
     let [reference, subject] = &sides.0;
-    let views = [View::new(reference, family, script.seed).await?, View::new(subject, family, script.seed).await?];
+    let views = [View::new(reference, kind, script.seed).await?, View::new(subject, kind, script.seed).await?];
     for (n, step) in script.steps.iter().enumerate() {
         if let Err(error) = play_step(&views, step).await {
             let story: Vec<_> = script.steps.iter().take(n + 1).map(|step| format!("  {} | then {:?}", step.text, step.nodes)).collect();
             let seed = script.seed;
             for (view, side) in views.iter().zip(&sides.0) {
-                keep(&view.space(), &side.plane.folder().join(format!("{family}-{seed}.json")))?;
+                keep(&view.space(), &side.plane.folder().join(format!("{kind}-{seed}.json")))?;
             }
             return Err(anyhow!(
-                "seed {seed}, step {} of {}: {error:#}\nThe script up to here:\n{}\nAgain: SEEDS={seed} cargo test -p e2e --test differential\n\
-                 Objects: {family}-{seed}.json in {} and {}",
+                "seed {seed}, step {} of {}: {error:#}\nThe script up to here:\n{}\nAgain: KIND={kind} SEEDS={seed} cargo test -p e2e --test differential\n\
+                 Objects: {kind}-{seed}.json in {} and {}",
                 n + 1,
                 script.steps.len(),
                 story.join("\n"),

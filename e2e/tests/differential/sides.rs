@@ -9,7 +9,10 @@ use e2e::{Server, process};
 use crate::cache::Cache;
 
 /// What is compared.
-const CONTROLLERS: [&str; 2] = ["deployment-controller", "replicaset-controller"];
+const CONTROLLERS: [&str; 3] = ["deployment-controller", "replicaset-controller", "statefulset-controller"];
+
+/// Claims have a finalizer, which it takes away.
+const CLAIM_PROTECTION: &str = "persistentvolumeclaim-protection-controller";
 
 /// A control plane with its controllers at work.
 pub(crate) struct Side {
@@ -48,7 +51,8 @@ impl Subject {
 
 impl Side {
     async fn start(name: &'static str, subject: Subject) -> Result<Self> {
-        let plane = ControlPlane::builder().controller_manager(ControllerManager::default().unlimited()).start().await?;
+        let plane =
+            ControlPlane::builder().controller_manager(ControllerManager::default().with(CLAIM_PROTECTION).unlimited()).start().await?;
         let cache = Cache::start(plane.admin()).await?;
         let subject = subject.start(&plane).await?;
         Ok(Self { name, plane, cache, subject })

@@ -36,8 +36,8 @@ pub(crate) enum Written {
 }
 
 impl View {
-    pub(crate) async fn new(side: &Side, family: &str, seed: u64) -> Result<Self> {
-        let (namespace, client) = (format!("{family}-{seed}"), side.plane.admin().clone());
+    pub(crate) async fn new(side: &Side, kind: &str, seed: u64) -> Result<Self> {
+        let (namespace, client) = (format!("{kind}-{seed}"), side.plane.admin().clone());
         // Not by `ControlPlane::namespace`: both sides' must have one name.
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
         let request = Request::post("/api/v1/namespaces").header("content-type", "application/json").body(body.to_string().into_bytes())?;
@@ -158,6 +158,10 @@ fn resolve(snapshot: &Snapshot, target: &Target) -> (Kind, Vec<String>) {
             (*kind, names(snapshot.of(*kind).filter(|object| label(object, key) == Some(value) && !is_deleted(object)).collect()))
         }
         Target::Pods(pods) => (Kind::Pod, names(choose(snapshot, pods))),
+        Target::ClaimOf(pod, claim) => {
+            let runs = snapshot.get(Kind::Pod, pod).is_some_and(|pod| text(pod, "/status/phase") == "Running" && is_active(pod));
+            (Kind::PersistentVolumeClaim, if runs { vec![claim.clone()] } else { Vec::new() })
+        }
     }
 }
 
@@ -197,7 +201,7 @@ fn undo(snapshot: &Snapshot, deployment: &str, back: usize) -> Option<Value> {
     Some(json!([put("/spec/template", template), put("/metadata/annotations", annotations)]))
 }
 
-/// Pods that may become ready, so many of each ReplicaSet.
+/// Pods that may become ready, so many of each ReplicaSet and StatefulSet.
 fn readiness(snapshot: &Snapshot, count: usize) -> Vec<Change> {
     let status = json!({"status": {
         "phase": "Running", "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": ago(0)}],
@@ -212,7 +216,7 @@ fn readiness(snapshot: &Snapshot, count: usize) -> Vec<Change> {
         pods.truncate(count);
         pods
     };
-    let pods = snapshot.of(Kind::ReplicaSet).flat_map(of);
+    let pods = snapshot.of(Kind::ReplicaSet).chain(snapshot.of(Kind::StatefulSet)).flat_map(of);
     pods.map(|pod| (name(pod).to_owned(), Some("status"), status.clone())).collect()
 }
 

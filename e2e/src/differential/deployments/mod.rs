@@ -11,15 +11,15 @@
 pub(super) mod chance;
 mod newest;
 pub(super) mod settled;
-mod template;
 mod words;
 
 use serde_json::{Value, json};
 
-use super::script::{Nodes, Script, Step, Write};
+use super::generator::{nodes, nothing, pick, say};
+use super::script::{Script, Step, Write};
 use super::settled::SOON;
 use super::snapshot::Kind;
-use template::Template;
+use super::template::Template;
 use words::WORDS;
 
 /// What the generator knows of a Deployment.
@@ -92,34 +92,21 @@ impl Writer {
         let n = self.rng.usize(..self.deployments.len());
         let (text, write) = self.word(n);
         let exists = self.deployments.get(n).is_some_and(|deployment| deployment.exists);
-        let nodes = match self.rng.u8(..100) {
-            // What is deleted must be gone before it can be created again.
-            _ if !exists => Nodes::All,
-            0..50 => Nodes::All,
-            50..70 => Nodes::Ready(self.rng.usize(1..=2)),
-            70..80 => Nodes::Release,
-            _ => Nodes::Idle,
-        };
+        let nodes = nodes(&mut self.rng, exists);
         let name = self.deployments.get(n).map_or("", |deployment| deployment.name);
         Step { text: format!("{name}: {text}"), write, nodes }
     }
 
-    /// A word that makes sense now, by the weights of all that do.
     fn word(&mut self, n: usize) -> (String, Write) {
         let Self { rng, deployments } = self;
-        let Some(deployment) = deployments.get_mut(n) else { return words::nothing() };
+        let Some(deployment) = deployments.get_mut(n) else { return nothing() };
         // In KCM a template in another spelling has another hash. That must not be seen: no ReplicaSet is made of it.
-        let respelt = deployment.template.respelt;
-        let able: Vec<_> = WORDS.iter().filter(|word| if respelt { word.name == "respell" } else { (word.when)(deployment) }).collect();
-        let mut draw = rng.u32(..able.iter().map(|word| word.weight).sum::<u32>().max(1));
-        for word in able {
-            let Some(rest) = draw.checked_sub(word.weight) else {
-                let (text, write) = (word.say)(rng, deployment);
-                return (format!("{} {text}", word.name), write);
-            };
-            draw = rest;
-        }
-        words::nothing()
+        say(
+            WORDS,
+            rng,
+            deployment,
+            |word, deployment| if deployment.template.respelt { word.name == "respell" } else { (word.when)(deployment) },
+        )
     }
 }
 
@@ -173,10 +160,6 @@ fn some_deadline(rng: &mut fastrand::Rng, deployment: &Deployment) -> u32 {
 /// Null is the API server's default, 10.
 fn history_limit(rng: &mut fastrand::Rng) -> Value {
     pick(rng, &[json!(0), json!(1), json!(2), json!(10), Value::Null, json!(i32::MAX)])
-}
-
-fn pick<T: Clone + Default>(rng: &mut fastrand::Rng, choices: &[T]) -> T {
-    rng.choice(choices).cloned().unwrap_or_default()
 }
 
 #[cfg(test)]

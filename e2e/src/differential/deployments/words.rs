@@ -4,28 +4,13 @@
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-use super::super::script::{Cascade, PodState, Pods, Target, Write};
-use super::super::snapshot::{Kind, REVISION};
-use super::{Deployment, history_limit, manifest, pick, some_deadline, some_strategy};
-
-/// One thing to do.
-pub(super) struct Word {
-    pub(super) name: &'static str,
-    /// How often, beside the others that make sense.
-    pub(super) weight: u32,
-    /// Whether it makes sense now.
-    pub(super) when: fn(&Deployment) -> bool,
-    /// What follows the name for people, and what is done.
-    pub(super) say: fn(&mut Rng, &mut Deployment) -> (String, Write),
-}
-
-macro_rules! words {
-    ($($weight:literal $name:ident if $when:expr),+ $(,)?) => {
-        pub(super) const WORDS: &[Word] = &[$(Word { name: stringify!($name), weight: $weight, when: $when, say: $name }),+];
-    };
-}
+use super::{Deployment, history_limit, manifest, some_deadline, some_strategy};
+use crate::differential::generator::{pick, pick_cascade, words};
+use crate::differential::script::{Cascade, PodState, Pods, Target, Write};
+use crate::differential::snapshot::{Kind, REVISION};
 
 words! {
+    Deployment:
     100 create if |d| !d.exists,
     2 stray if |d| !d.exists && d.versions == 1,
     28 image if |d| d.exists,
@@ -57,10 +42,6 @@ words! {
     3 stray_pod if |d| !d.loose_pods,
     3 lend if |d| d.exists && !d.loose_pods,
     8 take_back if |d| d.loose_pods,
-}
-
-pub(super) fn nothing() -> (String, Write) {
-    ("nothing".to_owned(), Write::Patch(Target::Labelled(Kind::Pod, "app", "nobody".to_owned()), None, json!({})))
 }
 
 /// A merge patch of the Deployment.
@@ -342,8 +323,4 @@ fn lend(rng: &mut Rng, d: &mut Deployment) -> (String, Write) {
 fn take_back(_: &mut Rng, d: &mut Deployment) -> (String, Write) {
     d.loose_pods = false;
     ("the pods".to_owned(), Write::Patch(Target::Labelled(Kind::Pod, "app", loose(d)), None, app(d.name)))
-}
-
-fn pick_cascade(rng: &mut Rng, choices: &[Cascade]) -> Cascade {
-    rng.choice(choices).copied().unwrap_or(Cascade::Background)
 }

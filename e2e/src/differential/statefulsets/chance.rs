@@ -1,0 +1,36 @@
+//! What chance decides in KCM, or is told by ours alone.
+//!
+//! KCM adds the set as the owner of a claim (`whenDeleted: Delete`) after the claim was made, and looks at its cache for that. With `Parallel` it does
+//! so twice in one sync for a pod that is Pending: whether the cache has followed meanwhile decides between `SuccessfulUpdate`, `FailedUpdate` and
+//! nothing. Here the claim is owned from the start, and nothing is updated.
+//!
+//! `RecreatingFailedPod`, `RecreatingTerminatedPod` and `RolloutStalled` are told here only, as the README says.
+
+use serde_json::Value;
+
+use crate::differential::snapshot::text;
+
+const OURS_ALONE: [&str; 3] = ["RecreatingFailedPod", "RecreatingTerminatedPod", "RolloutStalled"];
+
+/// Whether updates of the set's pods are told of by chance.
+pub(in crate::differential) fn updates_by_chance(set: &Value) -> bool {
+    let has_claims = set.pointer("/spec/volumeClaimTemplates").and_then(Value::as_array).is_some_and(|templates| !templates.is_empty());
+    let goes_with_set = text(set, "/spec/persistentVolumeClaimRetentionPolicy/whenDeleted") == "Delete";
+    has_claims && goes_with_set && text(set, "/spec/podManagementPolicy") == "Parallel"
+}
+
+/// Whether both sides must have told this of a StatefulSet, or neither.
+pub(in crate::differential) fn is_compared(reason: &str, updates_by_chance: bool) -> bool {
+    let is_update = matches!(reason, "SuccessfulUpdate" | "FailedUpdate");
+    !OURS_ALONE.contains(&reason) && !(is_update && updates_by_chance)
+}
+
+/// Puts a pod's claims in the order of their names. What follows them keeps its place.
+pub(in crate::differential) fn order_claims(pod: &mut Value) {
+    let volumes = pod.pointer_mut("/spec/volumes").and_then(Value::as_array_mut);
+    let claims = volumes.map(|volumes| volumes.as_mut_slice()).unwrap_or_default();
+    let count = claims.iter().take_while(|volume| volume.get("persistentVolumeClaim").is_some()).count();
+    if let Some(claims) = claims.get_mut(..count) {
+        claims.sort_by_key(|claim| text(claim, "/name").to_owned());
+    }
+}
