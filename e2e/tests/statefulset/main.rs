@@ -26,6 +26,10 @@ mod identity;
 mod retention;
 mod rolling;
 mod scaling;
+mod sts_claims;
+mod sts_pods;
+mod sts_revisions;
+mod sts_updates;
 mod unavailable;
 
 use std::process::ExitCode;
@@ -91,6 +95,38 @@ const SCENARIOS: &[Scenario<Cluster>] = scenarios! {
         kubectl_rollout_restart_replaces_every_pod_in_order,
         kubectl_rollout_status_waits_and_knows_partitions,
         kubectl_scales,
+    },
+    // The bug corpus, and what is like it.
+    sts_updates::{
+        sts_01_a_broken_pod_holds_back_its_own_repair,
+        sts_03_a_parallel_update_begins_with_the_pod_that_is_not_ready,
+        sts_16_the_current_revision_moves_with_on_delete,
+        sts_19_scaling_to_zero_and_up_forgets_the_partition,
+        sts_21_a_pod_deleted_in_a_rollout_comes_back_as_its_ordinal_says,
+        sts_48_a_template_that_no_pod_can_be_made_of_costs_one_pod,
+        a_strategy_that_is_switched_off_touches_no_pod,
+    },
+    sts_pods::{
+        sts_28_pods_beyond_the_size_go_although_others_cannot_be_made,
+        sts_31_a_pod_that_has_succeeded_is_replaced,
+        sts_33_nothing_comes_before_the_one_that_goes_is_gone,
+        sts_34_pods_removed_by_force_come_back_one_after_the_other,
+        sts_36_the_status_is_true_when_a_quota_refuses_pods,
+        sts_39_a_failed_pod_is_replaced_and_somebody_says_so,
+        sts_42_a_pod_that_does_not_go_stops_nobody_in_parallel,
+    },
+    sts_claims::{
+        sts_22_a_claim_that_is_on_its_way_out_is_waited_for,
+        sts_25_a_pod_without_a_new_volume_is_replaced,
+        sts_45_another_window_of_ordinals_has_exactly_its_pods_and_claims,
+        sts_49_a_set_made_again_takes_its_pods_and_revision,
+    },
+    sts_revisions::{
+        sts_09_what_admission_does_to_pods_rolls_nothing,
+        sts_12_revisions_are_trimmed_although_no_pod_can_be_made,
+        sts_13_a_revision_name_that_is_taken_is_counted,
+        sts_15_a_set_that_goes_adopts_nothing,
+        a_revision_that_somebody_deletes_is_made_again,
     },
 };
 

@@ -3,11 +3,11 @@
 use std::rc::Rc;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::controlplane::{ControlPlane, ControllerManager};
+use e2e::controlplane::{AuditedRequest, ControlPlane, ControllerManager};
 use http::Method;
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet, StatefulSetStatus};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use kube::ResourceExt as _;
+use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use nodes::{Behaviour, Fate, Fleet, Matching};
 use serde_json::{Value, json};
@@ -63,6 +63,11 @@ impl Cluster {
     /// Says what becomes of whichever pod has this name; `None` takes it back.
     pub(crate) fn pod_becomes(&self, space: &Space, pod: &str, fate: Option<Fate>) {
         self.fleet.set_pod(&space.namespace, pod, fate.map(Behaviour::of));
+    }
+
+    /// How many requests of the subject `which` accepts, in this namespace. The log is late by a moment: wait for a count.
+    pub(crate) fn requests(&self, space: &Space, which: impl Fn(&AuditedRequest) -> bool) -> Result<usize> {
+        self.subject.requests(&self.plane, &CONTROLLERS, space, which)
     }
 
     /// The scenario expects what our program does on purpose in another way than upstream.
@@ -375,7 +380,7 @@ pub(crate) fn uids(pods: &[Pod]) -> Vec<Option<String>> {
     pods.iter().map(|pod| pod.metadata.uid.clone()).collect()
 }
 
-pub(crate) fn names<K: kube::ResourceExt>(objects: &[K]) -> Vec<String> {
+pub(crate) fn names<K: ResourceExt>(objects: &[K]) -> Vec<String> {
     objects.iter().map(ResourceExt::name_any).collect()
 }
 
@@ -441,6 +446,6 @@ pub(crate) fn owners_of(claim: &PersistentVolumeClaim) -> Vec<(String, bool)> {
 }
 
 /// The UID that a set, a pod or anything else has.
-pub(crate) fn uid_of(it: &impl kube::ResourceExt) -> Result<String> {
+pub(crate) fn uid_of(it: &impl ResourceExt) -> Result<String> {
     it.uid().context("no UID")
 }
