@@ -439,6 +439,17 @@ pub(crate) async fn removed(space: &Space, pods: &History<Pod>, count: usize) ->
     .await
 }
 
+/// Waits until so many pods were removed, as many were made since, and all that are there are ready.
+pub(crate) async fn came_back(space: &Space, pods: &History<Pod>, count: usize) -> Result<()> {
+    until_changed(&space.pods(), &format!("{count} pods to be removed and to come back"), async || {
+        let (gone, made) = (pods.deleted().await?, pods.added().await?);
+        ensure!((gone.len(), made.len()) == (count, count), "{:?} are gone, {:?} were made", names(&gone), names(&made));
+        ensure!(space.all_pods().await?.iter().all(is_ready), "some are not ready");
+        Ok(())
+    })
+    .await
+}
+
 /// The owner references of a claim, as `kind/name`, with whether they are controllers.
 pub(crate) fn owners_of(claim: &PersistentVolumeClaim) -> Vec<(String, bool)> {
     let owners = claim.metadata.owner_references.iter().flatten();

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::history::History;
 use crate::rig::{
-    IMAGE, NEXT, Shared, comings_and_goings, ensure_all_at, ensure_never_fewer_ready, image_of_pod, names, partition, removed, revision_in,
+    IMAGE, NEXT, Shared, came_back, comings_and_goings, ensure_all_at, ensure_never_fewer_ready, image_of_pod, names, partition, revision_in,
     revision_of, revisions_in, uids, with_claims,
 };
 use crate::support::{Space, name_of};
@@ -105,7 +105,7 @@ pub(crate) async fn should_perform_canary_updates_and_phased_rolling_updates_of_
     let before = uids(&space.pods_of("web").await?);
     space.delete_pod("web-0").await?;
     space.delete_pod("web-2").await?;
-    removed(&space, &pods, 3).await?;
+    came_back(&space, &pods, 3).await?;
     partitioned_at(&space, 2, &old, &new).await?;
     let after = uids(&space.pods_of("web").await?);
     assert_eq!(before.iter().zip(&after).map(|(before, after)| before == after).collect::<Vec<_>>(), [false, true, false]);
@@ -160,7 +160,7 @@ pub(crate) async fn should_implement_legacy_replacement_when_the_update_strategy
     let old = revision_in(&space.complete("web").await?);
     let pods = History::start(space.pods()).await?;
     replace_all(&space).await?;
-    removed(&space, &pods, 3).await?;
+    came_back(&space, &pods, 3).await?;
     space.complete("web").await?;
     ensure_all_at(&space, "web", IMAGE, &old).await?;
 
@@ -170,7 +170,7 @@ pub(crate) async fn should_implement_legacy_replacement_when_the_update_strategy
     space.looked_at("web").await?;
     assert_eq!(pods.deleted().await?.len(), 3, "no pod goes by itself");
     replace_all(&space).await?;
-    removed(&space, &pods, 6).await?;
+    came_back(&space, &pods, 6).await?;
     space.counts("web", "three new pods", |status| status.updated_replicas == Some(3) && status.ready_replicas == Some(3)).await?;
     ensure_all_at(&space, "web", NEXT, &new).await?;
     Ok(())

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::history::History;
 use crate::looking::until_changed;
-use crate::rig::{Shared, comings_and_goings, ensure_made_in_order, is_ready, names, parallel, removed, status_of, uids};
+use crate::rig::{Shared, came_back, comings_and_goings, ensure_made_in_order, is_ready, names, parallel, status_of, uids};
 use crate::support::Space;
 
 pub(crate) async fn sts_28_pods_beyond_the_size_go_although_others_cannot_be_made(cluster: Shared) -> Result<()> {
@@ -35,7 +35,7 @@ async fn replaced(cluster: &Shared, space: &Space, fate: Fate, reason: &str, how
     let pods = History::start(space.pods()).await?;
     let phase = if fate == Fate::Fail { "Failed" } else { "Succeeded" };
     space.patch_pod_status("web-0", json!({"phase": phase, "conditions": []})).await?;
-    removed(space, &pods, 1).await?;
+    came_back(space, &pods, 1).await?;
     space.complete("web").await?;
     assert_eq!(comings_and_goings(&pods).await?, ["-web-0", "+web-0"]);
     space.messages("StatefulSet", "web", "SuccessfulDelete", 1).await?;
@@ -90,7 +90,7 @@ pub(crate) async fn sts_34_pods_removed_by_force_come_back_one_after_the_other(c
     space.complete("web").await?;
     let pods = History::start(space.pods()).await?;
     space.pods().delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default()).await?;
-    removed(&space, &pods, 3).await?;
+    came_back(&space, &pods, 3).await?;
     space.complete("web").await?;
     ensure_made_in_order(&pods).await?;
     assert_eq!(names(&pods.added().await?), ["web-0", "web-1", "web-2"]);

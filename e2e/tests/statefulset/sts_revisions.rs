@@ -82,6 +82,7 @@ pub(crate) async fn sts_12_revisions_are_trimmed_although_no_pod_can_be_made(clu
     let space = cluster.space("sts-12").await?;
     space.limit_pods(0).await?;
     space.create_stateful_set_with("web", 1, |object| object["spec"]["revisionHistoryLimit"] = json!(2)).await?;
+    space.observed("web").await?;
     for version in 2..=50 {
         space.set_image("web", &format!("registry.example/app:{version}")).await?;
         space.observed("web").await?;

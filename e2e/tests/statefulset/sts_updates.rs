@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::history::History;
 use crate::rig::{
-    BEHAVIOUR, IMAGE, NEXT, Shared, comings_and_goings, ensure_all_at, image_of_pod, names, parallel, partition, removed, revision_in,
+    BEHAVIOUR, IMAGE, NEXT, Shared, came_back, comings_and_goings, ensure_all_at, image_of_pod, names, parallel, partition, removed, revision_in,
     revision_of, revisions_in, uids,
 };
 use crate::support::minor_release;
@@ -69,7 +69,7 @@ pub(crate) async fn sts_16_the_current_revision_moves_with_on_delete(cluster: Sh
     for pod in ["web-1", "web-0"] {
         space.delete_pod(pod).await?;
     }
-    removed(&space, &pods, 2).await?;
+    came_back(&space, &pods, 2).await?;
     let done = space.counts("web", "two new pods", |status| (status.updated_replicas, status.ready_replicas) == (Some(2), Some(2))).await?;
     let current = if minor_release() >= 37 { &new } else { &old };
     assert_eq!(revisions_in(&done), (current.clone(), new.clone()));
