@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::plan::{Action, Create, Delete, PODS, Patch, Rule, Step};
+use model::plan::{Action, Create, Delete, PODS, Rule, Step};
 use model::pod::Phase;
 use model::statefulset::UpdateStrategyType;
 use model::{Pod, StatefulSet, Uid, raw};
@@ -92,7 +92,7 @@ impl<'v> Sync<'v> {
             self.fix_retention(&mut job, holder);
         }
         if !identity_matches(self.set, pod, ordinal) {
-            job.then.push(repair(self.set, pod, ordinal));
+            job.then.push(self.repair(pod, ordinal));
         }
         (job, is_unavailable)
     }
@@ -135,6 +135,13 @@ impl<'v> Sync<'v> {
         template.ok_or_else(|| failed(format!("ControllerRevision {revision} has no template")))
     }
 
+    /// Under the name that it should have: what is called otherwise cannot be mended, and the server says so.
+    fn repair(&self, pod: &Arc<Pod>, ordinal: i32) -> Step {
+        let mut target = model::ownership::Claimable::reference(&**pod);
+        target.key.name = Arc::from(self.set.pod_name(ordinal));
+        Step { action: self.patch(target, identity_patch(self.set, ordinal)), reason: Rule::IdentityLost }
+    }
+
     pub(crate) fn availability(&self) -> Availability {
         Availability { min_ready_seconds: self.set.spec.min_ready_seconds, now: self.view.now }
     }
@@ -173,14 +180,6 @@ fn revision_for<'a>(set: &StatefulSet, ordinal: i32, revisions: &'a Revisions) -
         None => 0,
     };
     if set.spec.slot_of(ordinal) < i64::from(at_current) { &revisions.current } else { &revisions.update }
-}
-
-/// Under the name that it should have: what is called otherwise cannot be mended, and the server says so.
-fn repair(set: &StatefulSet, pod: &Arc<Pod>, ordinal: i32) -> Step {
-    let mut target = model::ownership::Claimable::reference(&**pod);
-    target.key.name = Arc::from(set.pod_name(ordinal));
-    let patch = Patch { target, body: identity_patch(set, ordinal), news: None };
-    Step { action: Action::Patch(patch), reason: Rule::IdentityLost }
 }
 
 /// Of this very pod: a newer one of its name must not be hit by an old decision.

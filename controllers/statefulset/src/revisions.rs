@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::plan::{Action, Answer, CONTROLLERREVISIONS, Create, NewName, NewObject, Outcome, Patch, Question, Rule, Step, SyncError};
+use model::plan::{Action, Answer, CONTROLLERREVISIONS, Create, NewName, NewObject, Outcome, Question, Rule, Step, SyncError};
 use model::revision::{self, HASH_LABEL};
 use model::{ControllerRevision, ObjectKey, StatefulSet, raw};
 use serde_json::json;
@@ -45,8 +45,8 @@ impl<'v> Sync<'v> {
 
     /// The template is an earlier one: that becomes the last (upstream `UpdateControllerRevision`).
     fn roll_back(&mut self, to: &ControllerRevision, revision: i64) -> Result<Arc<str>, Stop> {
-        let patch = Patch { target: to.reference(), body: json!({"revision": revision}), news: None };
-        done(self.act_once(Step { action: Action::Patch(patch), reason: Rule::RolledBack })?).map_err(Stop::Failed)?;
+        let action = self.patch(to.reference(), json!({"revision": revision}));
+        done(self.act_once(Step { action, reason: Rule::RolledBack })?).map_err(Stop::Failed)?;
         Ok(Arc::from(&*to.name))
     }
 

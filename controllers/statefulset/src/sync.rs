@@ -1,19 +1,20 @@
 //! One sync, from top to bottom (upstream `pkg/controller/statefulset/stateful_set.go` `sync`, `stateful_set_control.go`
 //! `UpdateStatefulSet`).
 
+use std::collections::HashMap;
 use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
 use model::ownership::is_adoption;
 use model::plan::{
-    Action, Answer, ApiError, Conclusion, Decision, Event, IfRefused, Mode, OnError, Outcome, Outcomes, Own, Ownership, Plan, Question,
-    Rule, StatusUpdate, Step, SyncError,
+    Action, Answer, ApiError, Conclusion, Decision, Event, IfRefused, Mode, ObjectRef, OnError, Outcome, Outcomes, Own, Ownership, Patch,
+    Plan, Question, Rule, StatusUpdate, Step, SyncError,
 };
 use model::pod::next_availability_check;
 use model::selector::Selector;
 use model::statefulset::StatefulSetStatus;
-use model::{ControllerRevision, Pod, StatefulSet};
+use model::{ControllerRevision, Pod, ResourceVersion, StatefulSet, Uid};
 
 use crate::revisions::Revisions;
 use crate::status;
@@ -27,6 +28,8 @@ pub(crate) struct Sync<'v> {
     outcomes: slice::Iter<'v, Outcomes>,
     answers: slice::Iter<'v, Answer>,
     may_adopt: Option<Result<(), String>>,
+    /// What this sync has adopted is no longer at the version at which it was read.
+    adopted: HashMap<Uid, ResourceVersion>,
     /// The set's revisions as they were read, oldest first.
     pub(crate) revisions: Vec<Arc<ControllerRevision>>,
     /// Its pods.
@@ -75,6 +78,7 @@ impl<'v> Sync<'v> {
             outcomes: view.progress.outcomes.iter(),
             answers: view.progress.answers.iter(),
             may_adopt: None,
+            adopted: HashMap::new(),
             revisions: Vec::new(),
             pods: Vec::new(),
             decided: None,
@@ -164,9 +168,18 @@ impl<'v> Sync<'v> {
             return Ok((plan, &NOTHING));
         }
         match self.outcomes.next() {
-            Some(outcomes) => Ok((plan, outcomes)),
+            Some(outcomes) => {
+                self.adopted.extend(outcomes.of(&plan).filter_map(|(step, outcome)| adopted(step, outcome)));
+                Ok((plan, outcomes))
+            }
             None => Err(Stop::Until(Decision::Act(plan))),
         }
+    }
+
+    /// A change of an object that was read, at the version that this sync has brought it to.
+    pub(crate) fn patch(&self, mut target: ObjectRef, body: serde_json::Value) -> Action {
+        target.resource_version = self.adopted.get(&target.uid).copied().unwrap_or(target.resource_version);
+        Action::Patch(Patch { target, body, news: None })
     }
 
     /// Has one step carried out.
@@ -220,6 +233,16 @@ fn order(revision: &ControllerRevision) -> (i64, Option<i64>, &str) {
 fn adopt(set: &StatefulSet, revision: &ControllerRevision) -> Step {
     let own = Own { target: revision.reference(), owner: set.as_owner(), change: Ownership::Adopt };
     Step { action: Action::Own(own), reason: Rule::OrphanMatches }
+}
+
+/// Which object has been adopted, and its version since then.
+fn adopted(step: &Step, outcome: &Outcome) -> Option<(Uid, ResourceVersion)> {
+    match (&step.action, outcome) {
+        (Action::Own(own), Outcome::Done { resource_version, .. }) if *resource_version > own.target.resource_version => {
+            Some((own.target.uid, *resource_version))
+        }
+        _ => None,
+    }
 }
 
 /// A sync that has failed for a reason of ours.
