@@ -34,3 +34,34 @@ pub(in crate::differential) fn order_claims(pod: &mut Value) {
         claims.sort_by_key(|claim| text(claim, "/name").to_owned());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn claims_are_put_in_order_and_nothing_else() {
+        let claim = |name: &str| json!({"name": name, "persistentVolumeClaim": {"claimName": name}});
+        let scratch = json!({"name": "a", "emptyDir": {}});
+        let mut pod = json!({"spec": {"volumes": [claim("logs"), claim("data"), scratch, claim("b")]}});
+        order_claims(&mut pod);
+        assert_eq!(pod, json!({"spec": {"volumes": [claim("data"), claim("logs"), scratch, claim("b")]}}));
+    }
+
+    #[test]
+    fn only_where_the_set_owns_claims_late_updates_are_told_by_chance() {
+        let set = |policy: &str, when_deleted: &str| {
+            json!({"spec": {
+                "podManagementPolicy": policy, "volumeClaimTemplates": [{}], "persistentVolumeClaimRetentionPolicy": {"whenDeleted": when_deleted},
+            }})
+        };
+        assert!(updates_by_chance(&set("Parallel", "Delete")));
+        assert!(!updates_by_chance(&set("Parallel", "Retain")));
+        assert!(!updates_by_chance(&set("OrderedReady", "Delete")));
+        assert!(!updates_by_chance(&json!({"spec": {"podManagementPolicy": "Parallel"}})));
+        assert!(is_compared("SuccessfulUpdate", false) && !is_compared("SuccessfulUpdate", true));
+        assert!(is_compared("SuccessfulCreate", true) && !is_compared("RolloutStalled", false));
+    }
+}

@@ -1,8 +1,8 @@
 //! Scripts over one or two StatefulSets.
 //!
 //! Only what KCM itself answers in one way is asked here; KCM beside KCM has shown what that is. Not asked, since chance decides it:
-//! - two pods that fail, or are deleted, at once: in an `OrderedReady` set the first to be seen is made again, and the other waits for it
-//!   or not;
+//! - two pods of an `OrderedReady` set that fail, or are deleted, at once: the first to be seen is made again, and the other waits for it or
+//!   not;
 //! - deletion in the foreground while pods are held: a pod may be made anew before the set is seen to be deleted, and then it stays.
 //!
 //! Not asked either, since the README says that it differs:

@@ -84,3 +84,153 @@ pub(super) fn template_of(revision: &Value) -> Option<Value> {
     template.as_object_mut()?.remove("$patch");
     Some(template)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::differential::settled::check;
+    use crate::differential::snapshot::HOLD;
+
+    fn object(kind: Kind, name: &str, owner: Option<(&str, &str)>, rest: &Value) -> (Kind, Value) {
+        let owners: Vec<_> =
+            owner.iter().map(|(kind, name)| json!({"kind": kind, "name": name, "uid": name, "controller": true})).collect();
+        let mut object = json!({"metadata": {"name": name, "uid": name, "labels": {"app": "web"}, "ownerReferences": owners}});
+        object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        (kind, object)
+    }
+
+    /// A StatefulSet of two pods with claims that go with it, settled. `change` gets its objects: the set, its revision, pods and claims.
+    fn check_with(change: impl FnOnce(&mut [(Kind, Value); 6])) -> Result<()> {
+        let mine = Some(("StatefulSet", "web"));
+        let status = json!({
+            "observedGeneration": 2, "replicas": 2, "readyReplicas": 2, "availableReplicas": 2, "currentReplicas": 2, "updatedReplicas": 2,
+            "currentRevision": "web-a", "updateRevision": "web-a",
+        });
+        let spec = json!({
+            "replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": {"a": 1}, "revisionHistoryLimit": 0,
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0, "maxUnavailable": "50%"}},
+            "volumeClaimTemplates": [{"metadata": {"name": "data"}}],
+            "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Retain"},
+        });
+        let revision = json!({"revision": 1, "data": {"spec": {"template": {"$patch": "replace", "a": 1}}}});
+        let ready = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+        let pod = |name| {
+            let mut pod = object(Kind::Pod, name, mine, &ready);
+            pod.1["metadata"]["labels"] = json!({"app": "web", REVISION: "web-a", "statefulset.kubernetes.io/pod-name": name});
+            pod
+        };
+        let claim = |name| object(Kind::PersistentVolumeClaim, name, mine, &json!({}));
+        let mut objects = [
+            object(Kind::StatefulSet, "web", None, &json!({"spec": spec, "status": status})),
+            object(Kind::ControllerRevision, "web-a", mine, &revision),
+            pod("web-0"),
+            pod("web-1"),
+            claim("data-web-0"),
+            claim("data-web-1"),
+        ];
+        objects[0].1["metadata"]["generation"] = json!(2);
+        change(&mut objects);
+        let mut snapshot = Snapshot::default();
+        for (kind, object) in objects {
+            snapshot.objects.insert((kind, name(&object).to_owned()), Rc::new(object));
+        }
+        check(&snapshot)
+    }
+
+    /// Changes one field of one object.
+    fn check_put(object: usize, path: [&'static str; 2], value: Value) -> Result<()> {
+        check_with(|objects| objects[object].1[path[0]][path[1]] = value)
+    }
+
+    /// The error that says what is still to be done.
+    fn due(checked: Result<()>) -> String {
+        checked.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_complete_set_has_settled() {
+        check_with(|_| {}).unwrap();
+    }
+
+    #[test]
+    fn whatever_a_controller_has_not_seen_is_unsettled() {
+        for (object, path, value) in [
+            (0, ["metadata", "generation"], json!(3)),
+            (0, ["spec", "replicas"], json!(1)),
+            (0, ["spec", "replicas"], json!(3)),
+            (0, ["spec", "ordinals"], json!({"start": 1})),
+            (0, ["spec", "template"], json!({"a": 2})),
+            (0, ["spec", "persistentVolumeClaimRetentionPolicy"], json!({"whenDeleted": "Retain", "whenScaled": "Retain"})),
+            (0, ["status", "currentReplicas"], json!(1)),
+            (0, ["status", "availableReplicas"], json!(1)),
+            (1, ["metadata", "ownerReferences"], json!([])),
+            (2, ["metadata", "ownerReferences"], json!([])),
+            (2, ["metadata", "labels"], json!({"app": "other"})),
+            (2, ["metadata", "labels"], json!({"app": "web", REVISION: "web-a"})),
+            (2, ["metadata", "deletionTimestamp"], json!("now")),
+            (2, ["status", "phase"], json!("Failed")),
+            (2, ["status", "conditions"], json!([])),
+            (4, ["metadata", "ownerReferences"], json!([])),
+        ] {
+            check_put(object, path, value.clone()).expect_err(&format!("{object} {path:?} {value}"));
+        }
+    }
+
+    /// The second pod is of an older revision.
+    fn outdated(objects: &mut [(Kind, Value); 6]) {
+        objects[3].1["metadata"]["labels"][REVISION] = json!("web-old");
+        for count in ["currentReplicas", "updatedReplicas"] {
+            objects[0].1["status"][count] = json!(1);
+        }
+    }
+
+    #[test]
+    fn an_outdated_pod_waits_for_room_and_for_the_partition() {
+        assert_eq!(due(check_with(outdated)), "pod web-1 is to be updated");
+        let with = |change: fn(&mut [(Kind, Value); 6])| {
+            check_with(|objects| {
+                outdated(objects);
+                change(objects);
+            })
+        };
+        with(|objects| objects[0].1["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = json!(2)).unwrap();
+        with(|objects| objects[0].1["spec"]["updateStrategy"] = json!({"type": "OnDelete"})).unwrap();
+        let first_is_down = |objects: &mut [(Kind, Value); 6]| {
+            objects[2].1["status"]["conditions"] = json!([]);
+            for count in ["readyReplicas", "availableReplicas"] {
+                objects[0].1["status"][count] = json!(1);
+            }
+        };
+        with(first_is_down).unwrap();
+        // Without an order, one that is down already takes no room.
+        let down = with(|objects| {
+            objects[3].1["status"]["conditions"] = json!([]);
+            objects[0].1["spec"]["podManagementPolicy"] = json!("Parallel");
+            for count in ["readyReplicas", "availableReplicas"] {
+                objects[0].1["status"][count] = json!(1);
+            }
+        });
+        assert_eq!(due(down), "pod web-1, which is down, is to be updated");
+    }
+
+    #[test]
+    fn held_pods_are_waited_for_in_order_only() {
+        let held = |policy: &'static str| {
+            check_with(move |objects| {
+                objects[2].1["metadata"]["deletionTimestamp"] = json!("now");
+                objects[2].1["metadata"]["finalizers"] = json!([HOLD]);
+                objects[0].1["spec"]["replicas"] = json!(1);
+                objects[0].1["spec"]["podManagementPolicy"] = json!(policy);
+                for count in ["currentReplicas", "updatedReplicas"] {
+                    objects[0].1["status"][count] = json!(1);
+                }
+            })
+        };
+        held("OrderedReady").unwrap();
+        assert_eq!(due(held("Parallel")), "pod web-1 is to be scaled away");
+    }
+}

@@ -35,7 +35,9 @@ words! {
     4 succeed if |s| s.exists && !s.fears_the_unready(),
     6 unready if |s| s.exists && !s.fears_the_unready(),
     7 kill if |s| s.exists,
-    4 lose_claim if |s| s.exists && s.claims > 0,
+    3 fail_all if |s| s.exists && s.parallel,
+    3 unready_all if |s| s.exists && s.parallel,
+    6 lose_claim if |s| s.exists && s.claims > 0,
     3 stray_beyond if |s| s.exists && s.claims == 0,
     4 lend if |s| s.exists && !s.parallel && !s.loose,
     12 take_back if |s| s.loose,
@@ -47,9 +49,10 @@ fn spec(s: &Set, spec: &Value) -> Write {
     Write::Patch(Target::Named(Kind::StatefulSet, s.name.to_owned()), None, json!({"spec": spec}))
 }
 
-/// One that there may be: mostly of a pod that is wanted.
+/// Mostly one that is wanted.
 fn ordinal(rng: &mut Rng, s: &Set) -> u32 {
-    s.start + rng.u32(..=s.replicas)
+    let beyond = u32::from(s.replicas == 0 || rng.u8(..100) < 10);
+    s.start + rng.u32(..s.replicas + beyond)
 }
 
 fn pod(s: &Set, ordinal: u32) -> String {
@@ -75,7 +78,7 @@ fn create(rng: &mut Rng, s: &mut Set) -> (String, Write) {
     s.template.refused &= !s.parallel;
     s.on_delete = rng.u8(..100) < 15;
     let has_pods = s.left || s.bare || s.loose;
-    s.claims = if has_pods { s.claims } else { pick(rng, &[0, 0, 1, 2]) };
+    s.claims = if has_pods { s.claims } else { pick(rng, &[0, 0, 1, 1, 2]) };
     s.held &= has_pods;
     s.delete_with_set = rng.u8(..100) < 40;
     s.delete_when_scaled = rng.u8(..100) < 40 && !s.held;
@@ -263,6 +266,20 @@ fn succeed(rng: &mut Rng, s: &mut Set) -> (String, Write) {
 
 fn unready(rng: &mut Rng, s: &mut Set) -> (String, Write) {
     status(rng, s, &json!({"conditions": [{"type": "Ready", "status": "False"}]}))
+}
+
+/// The pods of a `Parallel` set have no regard to each other.
+fn all(s: &Set, status: &Value) -> (String, Write) {
+    let pods = Target::Labelled(Kind::Pod, "app", s.name.to_owned());
+    (String::new(), Write::Patch(pods, Some("status"), json!({"status": status})))
+}
+
+fn fail_all(_: &mut Rng, s: &mut Set) -> (String, Write) {
+    all(s, &json!({"phase": "Failed"}))
+}
+
+fn unready_all(_: &mut Rng, s: &mut Set) -> (String, Write) {
+    all(s, &json!({"conditions": [{"type": "Ready", "status": "False"}]}))
 }
 
 fn kill(rng: &mut Rng, s: &mut Set) -> (String, Write) {
