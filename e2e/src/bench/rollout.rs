@@ -24,7 +24,7 @@ const NAMESPACES: u64 = 10;
 const NODES: u32 = 100;
 const PROBE: &str = "bench-probe";
 /// How long one phase may take for each pod, and at least.
-const EACH: Duration = Duration::from_millis(50);
+const EACH: Duration = Duration::from_millis(150);
 const LEAST: Duration = Duration::from_mins(2);
 
 /// How many Deployments, of which size, with how many old ReplicaSets.
@@ -158,16 +158,19 @@ impl Run {
         })
     }
 
-    /// Waits until every Deployment says that all its pods are of that version and available, and no others are there.
+    /// Waits until every Deployment says that all its pods are of that version and available, and no others are there. One after the other:
+    /// what is complete stays so, and to list all of them again and again would be most of what the API server does.
     async fn until_complete(&mut self, version: &str) -> Result<()> {
         let client = self.plane.admin().clone();
-        let wanted = self.rollout.deployments;
+        let (mut done, wanted) = (0, self.rollout.deployments);
         wait::until(&format!("every Deployment at version {version}"), self.rollout.patience(), async || {
             self.controller.process_mut().ensure_running().map_err(wait::give_up)?;
-            let list: Value = client.request(Request::get("/apis/apps/v1/deployments").body(Vec::new())?).await?;
-            let all = list.pointer("/items").and_then(Value::as_array).context("a list without items")?;
-            let complete = all.iter().filter(|it| is_complete(it, version)).count();
-            ensure!(complete as u64 == wanted, "{complete} of {wanted} are complete");
+            while done < wanted {
+                let path = format!("{}/{}", path(done, "deployments"), name(done));
+                let deployment: Value = client.request(Request::get(path).body(Vec::new())?).await?;
+                ensure!(is_complete(&deployment, version), "the first {done} of {wanted} are complete, and perhaps later ones");
+                done += 1;
+            }
             Ok(())
         })
         .await
