@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 use crate::history::History;
 use crate::rig::{CONTROLLERS, Shared, Subject, control_plane, deployment, fleet, rolling, set_name, size_of};
+use crate::support::templates::{
+    Change, markup, newer_fields, nothing_further_inside, nothing_in_many_forms, quantities, quantities_respelled,
+};
 use crate::support::{PATIENCE, Space, name_of};
-
-/// What is special about a Deployment.
-type Change = fn(&mut Value);
 
 /// A Deployment of two replicas that is hard to take over.
 struct Case {
@@ -40,67 +40,6 @@ struct World {
 struct Kept {
     sets: BTreeSet<String>,
     pods: BTreeSet<String>,
-}
-
-fn container(object: &mut Value) -> &mut Value {
-    &mut object["spec"]["template"]["spec"]["containers"][0]
-}
-
-fn quantities(object: &mut Value) {
-    container(object)["resources"] = json!({
-        "limits": {"cpu": "1500m", "memory": "1073741824", "ephemeral-storage": "1e3"}, "requests": {"cpu": "0.50", "memory": "1Gi"},
-    });
-    // Text that looks like a quantity, like a number, like nothing.
-    container(object)["env"] = json!([
-        {"name": "SIZE", "value": "1Gi"}, {"name": "MILLIS", "value": "1000m"}, {"name": "NUMBER", "value": "1.0"}, {"name": "EMPTY"},
-        {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1m"}}},
-    ]);
-}
-
-/// The same as far as upstream's comparison goes, in other words.
-fn quantities_respelled(object: &mut Value) {
-    quantities(object);
-    container(object)["resources"]["limits"]["memory"] = json!("1Gi");
-    container(object)["resources"]["requests"]["memory"] = json!("1024Mi");
-    container(object)["command"] = json!([]);
-    object["spec"]["template"]["spec"]["nodeSelector"] = json!({});
-}
-
-fn nothing_in_many_forms(object: &mut Value) {
-    let spec = &mut object["spec"]["template"]["spec"];
-    for (field, value) in [
-        ("securityContext", json!({})),
-        ("affinity", json!({})),
-        ("nodeSelector", json!({})),
-        ("tolerations", json!([])),
-        ("hostAliases", json!([])),
-    ] {
-        spec[field] = value;
-    }
-    spec["volumes"] = json!([{"name": "scratch", "emptyDir": {}}, {"name": "bare"}]);
-    for (field, value) in [("securityContext", json!({})), ("resources", json!({})), ("env", json!([])), ("args", Value::Null)] {
-        container(object)[field] = value;
-    }
-}
-
-fn nothing_further_inside(object: &mut Value) {
-    object["spec"]["template"]["spec"]["affinity"] =
-        json!({"nodeAffinity": {}, "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}});
-    container(object)["lifecycle"] = json!({});
-    container(object)["envFrom"] = json!([]);
-}
-
-fn markup(object: &mut Value) {
-    let text = "a && b < c > d; echo \"\u{e4}\u{2028}\u{1f600}\\n\"\n\ttrue";
-    container(object)["command"] = json!(["sh", "-c", text]);
-    object["spec"]["template"]["metadata"]["annotations"] = json!({"example.com/note": text, "example.com/empty": ""});
-    object["metadata"]["annotations"] = json!({"example.com/copied": text});
-}
-
-/// The library's types, of 1.33, have neither.
-fn newer_fields(object: &mut Value) {
-    object["spec"]["template"]["spec"]["hostnameOverride"] = json!("somewhere.example");
-    object["spec"]["template"]["spec"]["volumes"] = json!([{"name": "scratch", "emptyDir": {"sizeLimit": "1Gi", "mode": 448}}]);
 }
 
 fn expressions(object: &mut Value) {

@@ -13,6 +13,7 @@ mod open;
 mod restarts;
 mod rig;
 mod staleness;
+mod statefulsets;
 mod watches;
 mod writes;
 
@@ -68,6 +69,14 @@ const SCENARIOS: &[Scenario<Planes>] = scenarios! {
         dep_16_a_change_of_size_that_was_interrupted_ends_in_proportion,
         dep_37_a_conflict_is_decided_again_from_what_is_there,
         ctl_04_a_late_watch_changes_no_rollout_in_the_end,
+    },
+    statefulsets::{
+        sts_10_a_late_watch_of_revisions_makes_no_second_one,
+        sts_18_a_create_that_fails_does_not_end_the_rollout,
+        sts_24_a_claim_goes_with_its_set_from_the_start,
+        sts_37_the_status_is_true_when_a_delete_fails,
+        sts_41_a_late_watch_takes_down_no_second_pod,
+        an_identity_has_one_pod_whatever_answers_are_lost,
     },
     away::{
         a_program_that_starts_before_its_server_waits_for_it,

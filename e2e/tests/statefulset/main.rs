@@ -30,6 +30,7 @@ mod sts_claims;
 mod sts_pods;
 mod sts_revisions;
 mod sts_updates;
+mod takeover;
 mod unavailable;
 
 use std::process::ExitCode;
@@ -127,6 +128,11 @@ const SCENARIOS: &[Scenario<Cluster>] = scenarios! {
         sts_13_a_revision_name_that_is_taken_is_counted,
         sts_15_a_set_that_goes_adopts_nothing,
         a_revision_that_somebody_deletes_is_made_again,
+    },
+    // A change of hands.
+    takeover::{
+        sts_08_fields_that_nobody_knew_go_to_pods_and_revisions,
+        revisions_are_upstreams_to_the_byte_and_sets_change_hands_both_ways,
     },
 };
 

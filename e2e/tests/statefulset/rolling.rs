@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::history::History;
 use crate::rig::{
-    IMAGE, NEXT, Shared, came_back, comings_and_goings, ensure_all_at, ensure_never_fewer_ready, image_of_pod, names, partition, revision_in,
-    revision_of, revisions_in, uids, with_claims,
+    IMAGE, NEXT, Shared, came_back, comings_and_goings, ensure_all_at, ensure_never_fewer_ready, image_of_pod, names, partition,
+    revision_in, revision_of, revisions_in, uids, with_claims,
 };
 use crate::support::{Space, name_of};
 

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::history::History;
 use crate::rig::{
-    BEHAVIOUR, IMAGE, NEXT, Shared, came_back, comings_and_goings, ensure_all_at, image_of_pod, names, parallel, partition, removed, revision_in,
-    revision_of, revisions_in, uids,
+    BEHAVIOUR, IMAGE, NEXT, Shared, came_back, comings_and_goings, ensure_all_at, image_of_pod, names, parallel, partition, removed,
+    revision_in, revision_of, revisions_in, uids,
 };
 use crate::support::minor_release;
 

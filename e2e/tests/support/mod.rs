@@ -1,6 +1,12 @@
 //! What tests put on a control plane, and how they look at it.
 #![allow(dead_code, unreachable_pub, reason = "each test program uses its own part")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "support of tests, which fail by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "support of tests, which fail by panicking"
+)]
 
 pub mod history;
 pub mod kubectl;
@@ -8,6 +14,7 @@ pub mod looking;
 pub mod pods;
 pub mod scenarios;
 pub mod subject;
+pub mod templates;
 
 use std::time::Duration;
 
