@@ -15,7 +15,7 @@ const POLICIES: [(&str, &str); 4] = [("Retain", "Retain"), ("Delete", "Retain"),
 
 /// What becomes of the owners of the claim of a pod that is wanted, or of one that is condemned.
 fn owners_of(policy: (&str, &str), is_condemned: bool, owners: Vec<ClaimOwner>) -> Option<String> {
-    let set = db(1, if is_condemned { 0 } else { 1 }, retention(policy.0, policy.1));
+    let set = db(1, i32::from(!is_condemned), retention(policy.0, policy.1));
     let pod = pod(0, 1, support::mounting(&["data"]));
     let did = sync(with_claims(view(&set, [pod]), [claim(0, owners)]), &Api::yes());
     assert_eq!(did.error(), None);

@@ -1,4 +1,5 @@
 //! Pods of an outdated revision give way (upstream `updateStatefulSetAfterInvariantEstablished`, and the loop before it).
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, and so do its helpers")]
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! Builders of objects, and a sync without IO: every action is answered by a script.
-#![allow(dead_code, unreachable_pub, reason = "each test program uses its own part")]
+#![allow(dead_code, unreachable_pub, unused_imports, reason = "each test program uses its own part")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
