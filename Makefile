@@ -1,9 +1,10 @@
 # Each target is one or two commands; CI runs the same ones.
 #
-#   make demo     a control plane, ten nodes and a Deployment, live in the terminal
+#   make demo     a control plane, ten nodes, a Deployment and a StatefulSet, live in the terminal
 #   make test     everything that must pass
 #   make bench    beside kube-controller-manager, in one run (PODS=100000 for the large one; DEPLOYMENTS=0 and STATEFUL=0 leave parts out)
 
+RELEASES = 1.34.4 1.35.4 1.36.3 1.37.2
 K8S_VERSION ?= 1.37.2
 WCM_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/workloads-controller-manager
 export K8S_VERSION WCM_CACHE
@@ -11,7 +12,7 @@ export K8S_VERSION WCM_CACHE
 DENY_VERSION = 0.20.2
 DENY = $(WCM_CACHE)/tools/bin/cargo-deny
 
-.PHONY: build demo test check unit e2e upstream differential bench controlplane cargo go
+.PHONY: build demo test check unit e2e upstream differential matrix bench controlplane cargo go
 
 build: cargo
 	cargo build --release
@@ -46,6 +47,13 @@ upstream: cargo controlplane
 differential: cargo controlplane
 	cargo build
 	cargo test -p e2e --test differential
+
+# Every pinned release's own controllers hand over and take back.
+matrix: cargo go
+	cargo build
+	set -e; for release in $(RELEASES); do \
+	  export K8S_VERSION=$$release; e2e/controlplane/build.sh >/dev/null; cargo test -p e2e --test deployment --test statefulset -- hands; \
+	done
 
 bench: cargo controlplane
 	cargo build --release
