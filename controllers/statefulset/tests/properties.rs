@@ -34,10 +34,14 @@ struct Given {
     replicas: i32,
     parallel: bool,
     claims: bool,
+    /// Whether claims go with the set, and with pods that are scaled away.
+    retain: (bool, bool),
     strategy: u8,
     limit: u8,
     history: Option<u32>,
     gates: Gates,
+    /// How many calm rounds there were before.
+    age: u8,
 }
 
 fn any_fates() -> impl Strategy<Value = Vec<Fate>> {
@@ -111,11 +115,23 @@ fn any_quiet_op() -> impl Strategy<Value = Op> {
 }
 
 fn any_given() -> impl Strategy<Value = Given> {
-    let history = option::of(0_u32..3);
-    (0..5_i32, any::<[bool; 4]>(), any::<[u8; 2]>(), history).prop_map(
-        |(replicas, [parallel, claims, max_unavailable, recreate], [strategy, limit], history)| {
-            let gates = Gates { max_unavailable, recreate, semantic_comparison: true };
-            Given { replicas, parallel, claims, strategy, limit, history, gates }
+    let gates = (any::<bool>(), prop_oneof![3 => Just(true), 1 => Just(false)]).prop_map(|(max_unavailable, recreate)| Gates {
+        max_unavailable,
+        recreate,
+        semantic_comparison: true,
+    });
+    let claims = (any::<bool>(), any::<(bool, bool)>());
+    (0..5_i32, any::<bool>(), claims, any::<[u8; 2]>(), option::of(0_u32..3), gates, 0_u8..9).prop_map(
+        |(replicas, parallel, (claims, retain), [strategy, limit], history, gates, age)| Given {
+            replicas,
+            parallel,
+            claims,
+            retain,
+            strategy,
+            limit,
+            history,
+            gates,
+            age,
         },
     )
 }
@@ -129,6 +145,10 @@ fn begin(given: &Given) -> World {
     let mut world = World::new(given.gates, given.replicas, json!({"spec": spec}));
     world.user(User::Strategy(given.strategy));
     world.user(User::MaxUnavailable(given.limit));
+    world.user(User::Retain(given.retain.0, given.retain.1));
+    for _ in 0..given.age {
+        world.calm_round();
+    }
     world
 }
 
@@ -174,10 +194,6 @@ proptest! {
 
     #[test]
     fn a_rollout_keeps_all_but_max_unavailable_pods_available(given in any_given(), ops in vec(any_quiet_op(), 1..80)) {
-        let mut world = begin(&Given { strategy: 0, replicas: given.replicas + 1, ..given });
-        for _ in 0..12 {
-            world.calm_round();
-        }
-        live_through(world, &ops)?;
+        live_through(begin(&Given { strategy: 0, replicas: given.replicas + 1, age: 12, ..given }), &ops)?;
     }
 }
