@@ -17,7 +17,7 @@ struct Options {
     #[arg(long)]
     release: Option<String>,
     /// Package of tests; can be repeated.
-    #[arg(long = "package", default_values_t = ["deployment".to_owned(), "replicaset".to_owned()])]
+    #[arg(long = "package", default_values_t = ["deployment", "replicaset", "statefulset"].map(str::to_owned))]
     packages: Vec<String>,
     /// Only tests whose name matches this expression.
     #[arg(long, default_value = ".")]

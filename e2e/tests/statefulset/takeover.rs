@@ -93,7 +93,7 @@ fn cases() -> Vec<Case> {
         ("constrained", constrained),
         ("rolled-back", plain),
         ("partitioned", |object| partition(object, 1)),
-        ("a-name-as-long-as-the-label-of-a-pod-lets-it-be-1234567890", plain),
+        ("a-name-that-is-as-long-as-the-revision-label-permits", plain),
     ];
     all.into_iter().map(|(name, change)| Case { name, change }).collect()
 }
