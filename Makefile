@@ -43,7 +43,8 @@ upstream: cargo controlplane
 	cargo build
 	cargo run --quiet -p e2e --bin upstream-tests
 
-# The part of e2e that plays the same scripts on kube-controller-manager and on ours and compares what came of them; SEEDS=1..100 for more.
+# The part of e2e that plays the same scripts on kube-controller-manager and on ours and compares what came of them; SEEDS=1..100 for
+# more, KIND=deployment or statefulset for one kind.
 differential: cargo controlplane
 	cargo build
 	cargo test -p e2e --test differential

@@ -3,12 +3,15 @@
 //! Only what KCM itself answers in one way is asked here; KCM beside KCM has shown what that is. Not asked, since chance decides it:
 //! - two pods of an `OrderedReady` set that fail, or are deleted, at once: the first to be seen is made again, and the other waits for it or
 //!   not;
+//! - an update of several pods at once (`maxUnavailable`) of an `OrderedReady` set that are gone as soon as they are deleted: KCM does not wait
+//!   until its cache shows that, and whether the higher one is made again before the lower one is missed is chance. Where they are held until
+//!   the nodes let them go, there is no doubt;
 //! - deletion in the foreground while pods are held: a pod may be made anew before the set is seen to be deleted, and then it stays.
 //!
 //! Not asked either, since the README says that it differs:
-//! - a claim that vanishes under a pod which is Pending, or whose owner goes while its pod's place is empty: KCM does not hear of it. So
-//!   pods are never held where claims go with pods that are scaled away (`whenScaled: Delete`), and none becomes unready or fails in an
-//!   `OrderedReady` set of that kind: of several such, those that are to be scaled away wait, owning their claims already;
+//! - a claim that vanishes under a pod which is Pending, or while its pod's place is empty: KCM does not hear of it. So none is lost while a
+//!   pod is lent. Where claims go with pods that are scaled away (`whenScaled: Delete`), pods are never held; and none becomes unready or fails
+//!   there in an `OrderedReady` set: of several such, those that are to be scaled away wait, owning their claims already;
 //! - pods without the volume of a claim template: a pod that is made by hand, or left by an earlier set, meets no more templates than it has;
 //! - `Parallel` pods that are scaled away while others cannot be made: only an `OrderedReady` set has pods that are refused, or lends one and so
 //!   has no name for its successor.
@@ -48,6 +51,8 @@ struct Set {
     delete_with_set: bool,
     delete_when_scaled: bool,
     min_ready_seconds: u32,
+    /// Its pods are all held, so that several may be updated at once although they are made in order.
+    several: bool,
     /// There may be pods that nodes have to release.
     held: bool,
     /// One of its pods has been taken out of its reach.
@@ -91,6 +96,7 @@ impl Set {
             delete_with_set: false,
             delete_when_scaled: false,
             min_ready_seconds: 0,
+            several: false,
             held: false,
             loose: false,
             bare: false,
@@ -169,7 +175,7 @@ fn some_strategy(rng: &mut Rng, set: &Set) -> Value {
     if set.on_delete {
         return json!({"type": "OnDelete", "rollingUpdate": null});
     }
-    json!({"type": "RollingUpdate", "rollingUpdate": {"partition": some_partition(rng, set), "maxUnavailable": some_limit(rng)}})
+    json!({"type": "RollingUpdate", "rollingUpdate": {"partition": some_partition(rng, set), "maxUnavailable": some_limit(rng, set)}})
 }
 
 /// Mostly none.
@@ -177,9 +183,10 @@ fn some_partition(rng: &mut Rng, set: &Set) -> u32 {
     if rng.u8(..100) < 65 { 0 } else { rng.u32(0..=set.replicas + 1) }
 }
 
-/// A maxUnavailable.
-fn some_limit(rng: &mut Rng) -> Value {
-    pick(rng, &[json!(1), json!(1), json!(2), json!(3), json!("10%"), json!("50%"), json!("100%")])
+/// A maxUnavailable. The last ones are more than one pod.
+fn some_limit(rng: &mut Rng, set: &Set) -> Value {
+    let limits = [json!(1), json!(1), json!("10%"), json!(2), json!(3), json!("50%"), json!("100%")];
+    pick(rng, limits.get(..if set.parallel || set.several { 7 } else { 3 }).unwrap_or_default())
 }
 
 /// Null is the API server's default, 10.

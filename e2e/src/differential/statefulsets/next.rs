@@ -77,7 +77,7 @@ impl<'a> Slots<'a> {
         if text(pod, "/status/phase") == "Pending" {
             self.claims(ordinal, pod, true)?;
         }
-        if self.in_order && self.is_unavailable(pod) {
+        if self.in_order && !self.is_well(pod) {
             return Ok(Then::Wait);
         }
         ensure!(label(pod, POD_NAME) == Some(name_of), "pod {name_of} is to have its label");
@@ -91,7 +91,7 @@ impl<'a> Slots<'a> {
         }
         let first_unavailable = self.condemned.iter().rfind(|pod| self.is_unavailable(pod)).map(|pod| uid(pod));
         for pod in &self.condemned {
-            let waits = self.in_order && self.is_unavailable(pod) && first_unavailable != Some(uid(pod));
+            let waits = self.in_order && !self.is_well(pod) && first_unavailable != Some(uid(pod));
             ensure!(is_deleted(pod) || waits, "pod {} is to be scaled away", name(pod));
             if self.in_order {
                 return Ok(Then::Wait);
@@ -160,10 +160,13 @@ impl<'a> Slots<'a> {
         usize::try_from(count.unwrap_or(1).max(1)).unwrap_or(1)
     }
 
-    /// Whoever is ready is available by now, or never.
+    /// Whoever is ready is available by now, or never. One that has ended may be called ready still, and upstream believes it here.
     fn is_unavailable(&self, pod: &Value) -> bool {
-        let is_available = text(pod, "/status/phase") == "Running" && is_ready(pod) && number(self.set, "/spec/minReadySeconds") <= SOON;
-        is_deleted(pod) || !is_available
+        is_deleted(pod) || !is_ready(pod) || number(self.set, "/spec/minReadySeconds") > SOON
+    }
+
+    fn is_well(&self, pod: &Value) -> bool {
+        text(pod, "/status/phase") == "Running" && !self.is_unavailable(pod)
     }
 
     fn wait(&self) -> Then {

@@ -19,7 +19,7 @@ words! {
     3 refused if |s| s.exists && !s.parallel,
     6 template if |s| s.exists,
     3 respell if |s| s.exists,
-    4 hold if |s| s.exists && !s.claims_go(),
+    4 hold if |s| s.exists && !s.claims_go() && !s.several,
     11 back if |s| s.exists && !s.earlier.is_empty(),
     16 scale if |s| s.exists,
     6 both if |s| s.exists,
@@ -37,7 +37,7 @@ words! {
     7 kill if |s| s.exists,
     3 fail_all if |s| s.exists && s.parallel,
     3 unready_all if |s| s.exists && s.parallel,
-    6 lose_claim if |s| s.exists && s.claims > 0,
+    6 lose_claim if |s| s.exists && s.claims > 0 && !s.loose,
     3 stray_beyond if |s| s.exists && s.claims == 0,
     4 lend if |s| s.exists && !s.parallel && !s.loose,
     12 take_back if |s| s.loose,
@@ -82,7 +82,8 @@ fn create(rng: &mut Rng, s: &mut Set) -> (String, Write) {
     s.held &= has_pods;
     s.delete_with_set = rng.u8(..100) < 40;
     s.delete_when_scaled = rng.u8(..100) < 40 && !s.held;
-    s.template.hold = rng.u8(..100) < 20 && !s.claims_go();
+    s.several = !s.parallel && !s.claims_go() && if has_pods { s.several } else { rng.u8(..100) < 30 };
+    s.template.hold = s.several || rng.u8(..100) < 20 && !s.claims_go();
     s.held |= s.template.hold;
     s.min_ready_seconds = some_seconds(rng, s);
     let manifest = manifest(rng, s);
@@ -175,7 +176,7 @@ fn hold(_: &mut Rng, s: &mut Set) -> (String, Write) {
 /// Back to a template that it has had: that one's revision becomes the last again.
 fn back(rng: &mut Rng, s: &mut Set) -> (String, Write) {
     let mut to = pick(rng, &s.earlier);
-    to.hold &= !s.claims_go();
+    to.hold = s.several || to.hold && !s.claims_go();
     to.refused &= !s.parallel;
     s.held |= to.hold;
     let patch = change(s, to);
@@ -210,13 +211,13 @@ fn strategy(rng: &mut Rng, s: &mut Set) -> (String, Write) {
 }
 
 fn limit(rng: &mut Rng, s: &mut Set) -> (String, Write) {
-    let limit = some_limit(rng);
+    let limit = some_limit(rng, s);
     (format!("maxUnavailable {limit}"), spec(s, &json!({"updateStrategy": {"rollingUpdate": {"maxUnavailable": limit}}})))
 }
 
 fn retention(rng: &mut Rng, s: &mut Set) -> (String, Write) {
     s.delete_with_set = rng.bool();
-    s.delete_when_scaled = rng.bool() && !s.held && s.min_ready_seconds <= 1;
+    s.delete_when_scaled = rng.bool() && !s.held && !s.several && s.min_ready_seconds <= 1;
     let policy = s.retention();
     (format!("{policy}"), spec(s, &json!({"persistentVolumeClaimRetentionPolicy": policy})))
 }
@@ -255,13 +256,20 @@ fn status(rng: &mut Rng, s: &Set, status: &Value) -> (String, Write) {
     (text, Write::Patch(pod, Some("status"), json!({"status": status})))
 }
 
+/// Sometimes it forgets to say that it is not ready any more.
+fn ended(rng: &mut Rng, phase: &str) -> Value {
+    let conditions = json!([{"type": "Ready", "status": "False"}]);
+    if rng.u8(..100) < 20 { json!({"phase": phase}) } else { json!({"phase": phase, "conditions": conditions}) }
+}
+
 fn fail(rng: &mut Rng, s: &mut Set) -> (String, Write) {
-    let reason = pick(rng, &["", "Evicted"]);
-    status(rng, s, &json!({"phase": "Failed", "reason": reason}))
+    let ended = ended(rng, "Failed");
+    status(rng, s, &ended)
 }
 
 fn succeed(rng: &mut Rng, s: &mut Set) -> (String, Write) {
-    status(rng, s, &json!({"phase": "Succeeded"}))
+    let ended = ended(rng, "Succeeded");
+    status(rng, s, &ended)
 }
 
 fn unready(rng: &mut Rng, s: &mut Set) -> (String, Write) {
@@ -274,8 +282,9 @@ fn all(s: &Set, status: &Value) -> (String, Write) {
     (String::new(), Write::Patch(pods, Some("status"), json!({"status": status})))
 }
 
-fn fail_all(_: &mut Rng, s: &mut Set) -> (String, Write) {
-    all(s, &json!({"phase": "Failed"}))
+fn fail_all(rng: &mut Rng, s: &mut Set) -> (String, Write) {
+    let ended = ended(rng, "Failed");
+    all(s, &ended)
 }
 
 fn unready_all(_: &mut Rng, s: &mut Set) -> (String, Write) {
