@@ -2,8 +2,10 @@
 
 mod support;
 
-use model::plan::{Action, Answer, Rule};
+use model::plan::{Action, Answer, Decision, Rule};
 use serde_json::{Value, json};
+use statefulset::decide;
+use support::did::describe;
 use support::{
     Api, api_error, both, claiming, db, name_of, parallel, partition, pod, refused, revision_json, start, strategy, sync, view, well,
 };
@@ -211,9 +213,9 @@ fn the_last_ordinals_that_there_are() {
 fn a_sync_makes_no_more_than_ten_thousand_pods() {
     let set = db(1, 30_000, parallel());
     let there = [well(3, 1), pod(25_000, 1, support::failed), well(29_999, 1)];
-    let did = sync(view(&set, there), &Api::yes());
-    let creates = did.actions.iter().filter(|action| action.starts_with("create")).count();
-    assert_eq!((creates, did.error()), (10_000, None));
-    assert!(did.actions.contains(&"create db-10000".to_owned()) && !did.actions.contains(&"create db-10001".to_owned()));
-    assert!(did.actions.contains(&"delete db-25000".to_owned()), "what is there is looked at");
+    let Decision::Act(plan) = decide(&view(&set, there)) else { panic!("a plan") };
+    let actions: Vec<_> = plan.stages.iter().flat_map(|stage| &stage.steps).map(|step| describe(&step.action)).collect();
+    assert_eq!(actions.iter().filter(|action| action.starts_with("create")).count(), 10_000);
+    assert!(actions.contains(&"create db-10000".to_owned()) && !actions.contains(&"create db-10001".to_owned()));
+    assert_eq!(actions.last().unwrap(), "delete db-25000", "what is there is looked at");
 }

@@ -81,11 +81,7 @@ fn sts_27_another_controllers_claim_is_left_alone() {
     for policy in POLICIES {
         for is_condemned in [false, true] {
             let became = |owners: Vec<ClaimOwner>| owners_of(policy, is_condemned, owners);
-            if policy == ("Retain", "Retain") {
-                assert_eq!(became(vec![foreign_owner()]), None);
-            } else {
-                assert_eq!(became(vec![foreign_owner()]), None, "{policy:?}");
-            }
+            assert_eq!(became(vec![foreign_owner()]), None, "{policy:?}");
             for ours in [set_owner(), pod_owner(0)] {
                 assert_eq!(became(vec![foreign_owner(), ours]).as_deref(), Some("nobody"), "{policy:?}");
             }

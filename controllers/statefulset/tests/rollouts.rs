@@ -1,5 +1,5 @@
 //! Whole rollouts, in a world with pods, claims and revisions.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking, and so do its helpers")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking, and so do its helpers")]
 
 mod support;
 mod world;

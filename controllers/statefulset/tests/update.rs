@@ -151,6 +151,21 @@ fn sts_03_sts_40_in_parallel_what_is_down_goes_first_and_counts() {
     );
 }
 
+/// Upstream `TestStatefulSetControlRollingUpdateWithMaxUnavailableAndUnavailableStalePod`.
+#[test]
+fn broken_pods_of_the_old_revision() {
+    let rows: [(&str, Value, &[i32]); 5] = [
+        ("O", max_unavailable(1), &[0]),
+        ("ooO", max_unavailable(1), &[2]),
+        ("oooOO", max_unavailable(2), &[4, 3]),
+        ("oot", max_unavailable(1), &[]),
+        ("oooOt", max_unavailable(3), &[3, 2]),
+    ];
+    check(ON, &parallel(), &rows);
+    let in_order = rows.map(|(letters, change, _)| (letters, change, &[][..]));
+    check(ON, &json!({}), &in_order);
+}
+
 #[test]
 fn sts_48_a_template_that_cannot_run_takes_no_more_than_the_budget() {
     let set = |change: Value| db(2, 4, both(parallel(), change));
