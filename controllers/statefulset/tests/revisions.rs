@@ -365,3 +365,19 @@ fn a_set_without_a_selector_is_left_alone() {
     let did = sync(view(&db(1, 1, selector), [well(0, 1)]), &Api::yes());
     assert!(did.did_nothing() && did.conclusion.status.is_none());
 }
+
+#[test]
+fn what_was_adopted_is_changed_at_the_version_that_it_has_now() {
+    let orphan = revision(1, 1, |revision| revision.controller = ControllerRef::None);
+    let nameless = |ordinal, controller: ControllerRef| {
+        support::pod(ordinal, 1, |pod| {
+            pod.controller = controller;
+            pod.own_labels.name = false;
+        })
+    };
+    let pods = [nameless(0, ControllerRef::None), nameless(1, support::owned())];
+    let did = sync(with_revisions(view(&db(1, 2, json!({})), pods), [orphan, revision(2, 2, |_| {})]), &Api::yes());
+    assert_eq!(did.actions, ["adopt revision 1", "adopt db-0", "raise revision 1 to 3", "label db-0", "label db-1"]);
+    let versions: Vec<_> = did.steps.iter().map(|step| step.action.target().unwrap().resource_version.0).collect();
+    assert_eq!(versions, [201, 100, 1000, 1001, 101]);
+}
