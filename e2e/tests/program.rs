@@ -67,6 +67,7 @@ mod flags {
             (&["--kube-api-qps=-1"], "--kube-api-qps"),
             (&["--kube-api-burst=0"], "--kube-api-burst"),
             (&["--concurrent-replicaset-syncs=0"], "--concurrent-replicaset-syncs"),
+            (&["--concurrent-statefulset-syncs=0"], "--concurrent-statefulset-syncs"),
             (&["--concurrent-replicaset-syncs=many"], "--concurrent-replicaset-syncs"),
             (&["--min-resync-period=12"], "--min-resync-period"),
             (&["--controller-shutdown-timeout=soon"], "--controller-shutdown-timeout"),

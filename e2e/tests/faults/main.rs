@@ -72,11 +72,13 @@ const SCENARIOS: &[Scenario<Planes>] = scenarios! {
     },
     statefulsets::{
         sts_10_a_late_watch_of_revisions_makes_no_second_one,
+        sts_15_a_set_that_goes_adopts_nothing_behind_the_caches_back,
         sts_18_a_create_that_fails_does_not_end_the_rollout,
         sts_24_a_claim_goes_with_its_set_from_the_start,
         sts_37_the_status_is_true_when_a_delete_fails,
         sts_41_a_late_watch_takes_down_no_second_pod,
         an_identity_has_one_pod_whatever_answers_are_lost,
+        a_pod_that_has_taken_a_condemned_ones_name_survives,
     },
     away::{
         a_program_that_starts_before_its_server_waits_for_it,

@@ -271,3 +271,63 @@ pub async fn an_identity_has_one_pod_whatever_answers_are_lost(planes: Shared) -
     fleet.shutdown().await?;
     end(rig, &planes).await
 }
+
+pub async fn sts_15_a_set_that_goes_adopts_nothing_behind_the_caches_back(planes: Shared) -> Result<()> {
+    let rig = start(&planes).await?;
+    rig.create_stateful_set(1, |object| object["metadata"]["finalizers"] = json!(["example.com/hold"])).await?;
+    rig.start_pod("web-0", None).await?;
+    let revision = rig.rolled_out(1).await?.update_revision.context("no revision")?;
+    // The cache never hears that the set is being deleted, and hears that its revision and its pod are free.
+    let late = rig.proxy.stall(Match::watches("statefulsets"));
+    rig.stateful_sets().delete("web", &DeleteParams::default()).await?;
+    late.holds(1, PATIENCE).await?;
+    let before = rig.proxy.seen(&adoption_checks());
+    let free = Patch::Merge(json!({"metadata": {"ownerReferences": null}}));
+    rig.revisions().patch(&revision, &PatchParams::default(), &free).await?;
+    rig.patch_pod("web-0", json!({"metadata": {"ownerReferences": null}})).await?;
+    wait::until("the program to ask whether it may adopt", PATIENCE, async || {
+        let asked = rig.proxy.seen(&adoption_checks());
+        ensure!(asked >= before + 2, "{asked} times, {before} before");
+        Ok(())
+    })
+    .await?;
+    let owners = |owners: Option<Vec<_>>| owners.unwrap_or_default().len();
+    assert_eq!(owners(rig.revisions().get(&revision).await?.metadata.owner_references), 0);
+    assert_eq!(owners(rig.pods().get("web-0").await?.metadata.owner_references), 0);
+    let adoptions = Match::of("controllerrevisions").method(Method::PATCH);
+    assert_eq!((rig.proxy.seen(&adoptions), rig.proxy.seen(&Match::of("pods").method(Method::PATCH))), (0, 0));
+    late.release();
+    rig.patch_stateful_set(json!({"metadata": {"finalizers": null}})).await?;
+    end(rig, &planes).await
+}
+
+fn adoption_checks() -> Match {
+    Match { watch: Some(false), list: Some(false), ..Match::of("statefulsets").method(Method::GET) }
+}
+
+/// A pod is deleted only as the one that it was when that was decided.
+pub async fn a_pod_that_has_taken_a_condemned_ones_name_survives(planes: Shared) -> Result<()> {
+    let rig = start(&planes).await?;
+    rig.create_stateful_set(2, |_| {}).await?;
+    rig.start_pod("web-0", None).await?;
+    rig.start_pod("web-1", None).await?;
+    rig.rolled_out(2).await?;
+    let late = rig.proxy.stall(Match::watches("pods"));
+    rig.pods().delete("web-1", &DeleteParams::default().grace_period(0)).await?;
+    let stranger = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-1"}, "spec": pod_spec()});
+    let stranger = rig.create("pods", &stranger).await?;
+    late.holds(2, PATIENCE).await?;
+    rig.patch_stateful_set(json!({"spec": {"replicas": 1}})).await?;
+    wait::until("the delete", PATIENCE, async || {
+        let deletes: Vec<_> = rig.proxy.requests_of(&Match::deletes("pods")).iter().map(|delete| delete.status).collect();
+        ensure!(deletes.first() == Some(&Some(409)), "{deletes:?}");
+        Ok(())
+    })
+    .await?;
+    late.release();
+    rig.rolled_out(1).await?;
+    let there = rig.pods().get("web-1").await?;
+    assert_eq!(there.uid().as_deref(), stranger["metadata"]["uid"].as_str());
+    assert!(there.metadata.deletion_timestamp.is_none());
+    end(rig, &planes).await
+}

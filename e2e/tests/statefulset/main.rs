@@ -83,6 +83,7 @@ const SCENARIOS: &[Scenario<Cluster>] = scenarios! {
         should_not_delete_pvcs_when_there_is_another_controller,
         pvc_should_be_recreated_when_pod_is_pending_due_to_missing_pvc,
         sts_27_a_claim_of_another_controller_is_left_alone,
+        another_policy_writes_claims_and_no_pod,
     },
     unavailable::{
         rolling_updates_with_max_unavailable_for_ordered_ready,

@@ -171,6 +171,28 @@ pub(crate) async fn sts_27_a_claim_of_another_controller_is_left_alone(cluster: 
     space.claim_shows(CLAIMS[2], "the foreign owner alone", |claim| owners_of(claim) == [("ConfigMap/owner".to_owned(), true)]).await
 }
 
+/// Another policy is a matter of the claims alone. Upstream writes each pod, too, as it was, and tells of that.
+pub(crate) async fn another_policy_writes_claims_and_no_pod(cluster: Shared) -> Result<()> {
+    let space = cluster.space("policy").await?;
+    standing(&space, "Retain", "Retain").await?;
+    let before: Vec<_> = space.pods_of("web").await?.iter().map(|pod| pod.resource_version()).collect();
+    set_policy(&space, "Delete", "Retain").await?;
+    owned_by_set(&space, &CLAIMS).await?;
+    space.messages("StatefulSet", "web", "SuccessfulUpdate", 3).await?;
+    set_policy(&space, "Retain", "Retain").await?;
+    for claim in CLAIMS {
+        space.claim_shows(claim, &format!("{claim} to be nobody's"), |claim| owners_of(claim).is_empty()).await?;
+    }
+    let after: Vec<_> = space.pods_of("web").await?.iter().map(|pod| pod.resource_version()).collect();
+    assert_eq!(after, before);
+    if cluster.is_ours() {
+        let is_write = |verb: &str| matches!(verb, "update" | "patch");
+        let writes = cluster.requests(&space, |request| request.kind.resource == "pods" && is_write(&request.kind.verb))?;
+        assert_eq!(writes, 0);
+    }
+    Ok(())
+}
+
 fn owner_uid(claim: &k8s_openapi::api::core::v1::PersistentVolumeClaim) -> Result<String> {
     claim.metadata.owner_references.iter().flatten().map(|owner| owner.uid.clone()).next().context("no owner")
 }
