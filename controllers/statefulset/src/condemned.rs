@@ -39,8 +39,10 @@ impl Sync<'_> {
         let Some(highest) = slots.condemned.first() else { return Vec::new() };
         let availability = self.availability();
         let is_well = is_running_and_ready(highest) && availability.is_available(highest);
+        // Nothing becomes of one that has finished; two of them would wait for each other.
+        let is_over = highest.is_finished();
         let is_first_unavailable = slots.first_unavailable_condemned(self.set, availability) == Some(highest.uid);
-        let may_go = highest.deletion.is_none() && (is_well || is_first_unavailable);
+        let may_go = highest.deletion.is_none() && (is_well || is_over || is_first_unavailable);
         if may_go { vec![scale_down(highest)] } else { Vec::new() }
     }
 }

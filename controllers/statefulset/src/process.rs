@@ -1,6 +1,6 @@
 //! The set's pods and claims towards what the set says (upstream `stateful_set_control.go` `updateStatefulSet`).
 
-use model::plan::{OnError, Plan, SyncError};
+use model::plan::{Action, OnError, Plan, Reown, STATEFULSETS, Step, SyncError};
 use model::statefulset::UpdateStrategyType;
 
 use crate::events::warning;
@@ -58,6 +58,10 @@ impl Sync<'_> {
             stages.push(stage(&mut condemned, burst, OnError::StopSync));
         }
         let is_waiting = !burst && (replicas.is_waiting || !slots.condemned.is_empty());
+        // Claims that are given to a set which was deleted meanwhile go with it, and their data too.
+        if stages.iter().flat_map(|stage| &stage.steps).any(gives_to_set) {
+            self.may_adopt()?.map_err(|why| failed(format!("can't adopt PersistentVolumeClaims: {why}")))?;
+        }
         let (_, outcomes) = self.act(Plan { stages })?;
         let mut results = Results::default();
         for (at, jobs) in [&replicas.jobs, &claims, &condemned].into_iter().enumerate() {
@@ -70,4 +74,9 @@ impl Sync<'_> {
         }
         if results.errors.is_empty() { Ok(is_waiting) } else { Err(Stop::Failed(SyncError(aggregate(&results.errors)))) }
     }
+}
+
+/// Whether a step makes the set an owner of a claim that is there.
+fn gives_to_set(step: &Step) -> bool {
+    matches!(&step.action, Action::Reown(Reown { add: Some(owner), .. }) if owner.resource == &STATEFULSETS)
 }

@@ -150,7 +150,7 @@ impl<'v> Sync<'v> {
     }
 
     /// The one live look of a sync before its first adoption, and what it says against that.
-    fn may_adopt(&mut self) -> Result<Result<(), String>, Stop> {
+    pub(crate) fn may_adopt(&mut self) -> Result<Result<(), String>, Stop> {
         if let Some(known) = &self.may_adopt {
             return Ok(known.clone());
         }

@@ -113,7 +113,8 @@ fn condemned_pods_go_one_by_one_from_the_highest() {
         (vec![well(0, 1), pod(1, 1, pending)], vec!["delete db-1"]),
         (vec![well(0, 1), pod(1, 1, failed)], vec!["delete db-1"]),
         (vec![well(0, 1), pod(1, 1, terminating), pod(2, 1, unready)], vec![]),
-        (vec![well(0, 1), pod(1, 1, failed), pod(2, 1, failed)], vec![]),
+        // Upstream lets two that have finished wait for each other, for ever.
+        (vec![well(0, 1), pod(1, 1, failed), pod(2, 1, failed)], vec!["delete db-2"]),
     ] {
         let did = sync(view(&set, pods.clone()), &Api::yes());
         assert_eq!((&did.actions, did.error()), (&expected.iter().map(ToString::to_string).collect(), None), "{pods:?}");

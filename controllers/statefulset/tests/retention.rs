@@ -4,7 +4,7 @@ mod support;
 
 use model::Uid;
 use model::claim::ClaimOwner;
-use model::plan::{Action, Rule};
+use model::plan::{Action, Answer, Rule};
 use serde_json::json;
 use support::{
     Api, both, claim, claim_of, claiming, db, foreign_owner, owner, parallel, pending, pod, pod_owner, refused, retention, set_owner,
@@ -43,6 +43,17 @@ fn every_policy_has_its_owners() {
             }
         }
     }
+}
+
+#[test]
+fn sts_15_a_set_that_is_gone_is_given_no_claims() {
+    let set = db(1, 1, retention("Delete", "Retain"));
+    let view = || with_claims(view(&set, [pod(0, 1, support::mounting(&["data"]))]), [claim(0, vec![])]);
+    for gone in [Answer::Owner { uid: support::DB_UID, deleting: true }, Answer::Owner { uid: Uid(5), deleting: false }] {
+        let did = sync(view(), &Api { live_owner: Some(gone), ..Api::yes() });
+        assert!(did.actions.is_empty() && did.error().unwrap().starts_with("can't adopt PersistentVolumeClaims: "), "{did:?}");
+    }
+    assert_eq!(sync(view(), &Api::yes()).actions, ["reown data-db-0 to StatefulSet db"]);
 }
 
 #[test]

@@ -204,10 +204,6 @@ impl World {
     fn make_anew(&mut self, with_more_claims: bool) {
         let mut set = Value::clone(self.db());
         self.server.remove(Kind::Set, DB).unwrap();
-        if set["spec"]["persistentVolumeClaimRetentionPolicy"]["whenDeleted"] == "Delete" {
-            // Whoever sees claims without an owner, and not yet that their set is gone, gives them to it, and they go with it. So does upstream.
-            self.deliver(Kind::Set, usize::MAX);
-        }
         let uid = set["metadata"]["uid"].clone();
         for kind in [Kind::Pod, Kind::Revision, Kind::Claim] {
             for name in self.server.names(kind) {
