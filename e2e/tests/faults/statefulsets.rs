@@ -8,7 +8,7 @@ use e2e::wait;
 use http::Method;
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet, StatefulSetStatus};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use kube::ResourceExt as _;
+use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
@@ -265,7 +265,7 @@ pub async fn an_identity_has_one_pod_whatever_answers_are_lost(planes: Shared) -
     rig.set_template("2").await?;
     rig.rolled_out(3).await?;
     deletes.takes(2, PATIENCE).await?;
-    let made: Vec<_> = pods.added().await?.iter().map(|pod| pod.name_any()).collect();
+    let made: Vec<_> = pods.added().await?.iter().map(ResourceExt::name_any).collect();
     assert_eq!(made, ["web-0", "web-1", "web-2", "web-2", "web-1", "web-0"]);
     assert_eq!(pods.deleted().await?.len(), 3);
     fleet.shutdown().await?;

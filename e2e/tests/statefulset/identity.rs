@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt as _;
+use kube::ResourceExt;
 use nodes::Fate;
 use serde_json::{Value, json};
 
@@ -73,7 +73,7 @@ pub(crate) async fn should_provide_basic_identity(cluster: Shared) -> Result<()>
     }
     assert!(uids(&first).iter().all(|uid| !uids(&second).contains(uid)));
     let again = space.claims_are(&expected).await?;
-    assert_eq!(claims.iter().map(|claim| claim.uid()).collect::<Vec<_>>(), again.iter().map(|claim| claim.uid()).collect::<Vec<_>>());
+    assert_eq!(claims.iter().map(ResourceExt::uid).collect::<Vec<_>>(), again.iter().map(ResourceExt::uid).collect::<Vec<_>>());
     Ok(())
 }
 

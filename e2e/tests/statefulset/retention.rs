@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use http::Method;
-use kube::ResourceExt as _;
+use kube::ResourceExt;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
@@ -175,7 +175,7 @@ pub(crate) async fn sts_27_a_claim_of_another_controller_is_left_alone(cluster: 
 pub(crate) async fn another_policy_writes_claims_and_no_pod(cluster: Shared) -> Result<()> {
     let space = cluster.space("policy").await?;
     standing(&space, "Retain", "Retain").await?;
-    let before: Vec<_> = space.pods_of("web").await?.iter().map(|pod| pod.resource_version()).collect();
+    let before: Vec<_> = space.pods_of("web").await?.iter().map(ResourceExt::resource_version).collect();
     set_policy(&space, "Delete", "Retain").await?;
     owned_by_set(&space, &CLAIMS).await?;
     space.messages("StatefulSet", "web", "SuccessfulUpdate", 3).await?;
@@ -183,7 +183,7 @@ pub(crate) async fn another_policy_writes_claims_and_no_pod(cluster: Shared) -> 
     for claim in CLAIMS {
         space.claim_shows(claim, &format!("{claim} to be nobody's"), |claim| owners_of(claim).is_empty()).await?;
     }
-    let after: Vec<_> = space.pods_of("web").await?.iter().map(|pod| pod.resource_version()).collect();
+    let after: Vec<_> = space.pods_of("web").await?.iter().map(ResourceExt::resource_version).collect();
     assert_eq!(after, before);
     if cluster.is_ours() {
         let is_write = |verb: &str| matches!(verb, "update" | "patch");

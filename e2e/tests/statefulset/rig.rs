@@ -325,7 +325,7 @@ impl Space {
         }
         e2e::wait::until("the quota to be known", crate::support::PATIENCE, async || {
             let quota = self.request(Method::GET, "/api/v1", "resourcequotas/few", &Value::Null).await?;
-            ensure!(quota["status"]["hard"]["pods"] == most.to_string(), "{}", quota["status"]);
+            ensure!(quota["status"]["hard"]["pods"].as_str() == Some(&*most.to_string()), "{}", quota["status"]);
             Ok(())
         })
         .await

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, Result, ensure};
 use e2e::ControlPlane;
 use http::{Method, Request};
-use kube::ResourceExt as _;
+use kube::ResourceExt;
 use nodes::Fleet;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -194,7 +194,7 @@ async fn grow(space: &Space, replicas: i32) -> Result<()> {
 /// The version of a set that nobody asks anything of.
 async fn untouched(space: &Space) -> Result<(Option<String>, Vec<Option<String>>)> {
     let revisions = space.revisions_of("untouched").await?;
-    Ok((space.stateful_set("untouched").await?.resource_version(), revisions.iter().map(|revision| revision.resource_version()).collect()))
+    Ok((space.stateful_set("untouched").await?.resource_version(), revisions.iter().map(ResourceExt::resource_version).collect()))
 }
 
 pub(crate) async fn revisions_are_upstreams_to_the_byte_and_sets_change_hands_both_ways(cluster: Shared) -> Result<()> {

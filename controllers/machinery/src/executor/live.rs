@@ -39,7 +39,7 @@ pub(super) fn with_owners(object: &[u8], reown: &Reown) -> Result<Bytes, ApiErro
         owners.retain(|owner| !reown.remove.iter().any(|gone| is_named(owner, gone)));
         let added = reown.add.as_ref().map(reference).transpose()?;
         owners.extend(added.as_deref());
-        raw::with(&object, &["metadata", "ownerReferences"], &*to_raw_value(&owners)?)
+        raw::with(&object, &["metadata", "ownerReferences"], &to_raw_value(&owners)?)
     })
 }
 
