@@ -21,14 +21,16 @@ pub(in crate::differential) fn updates_by_chance(set: &Value) -> bool {
 
 /// Whether both sides must have told this of a StatefulSet, or neither.
 pub(in crate::differential) fn is_compared(reason: &str, updates_by_chance: bool) -> bool {
-    let is_update = matches!(reason, "SuccessfulUpdate" | "FailedUpdate");
-    !OURS_ALONE.contains(&reason) && !(is_update && updates_by_chance)
+    match reason {
+        "SuccessfulUpdate" | "FailedUpdate" => !updates_by_chance,
+        _ => !OURS_ALONE.contains(&reason),
+    }
 }
 
 /// Puts a pod's claims in the order of their names. What follows them keeps its place.
 pub(in crate::differential) fn order_claims(pod: &mut Value) {
     let volumes = pod.pointer_mut("/spec/volumes").and_then(Value::as_array_mut);
-    let claims = volumes.map(|volumes| volumes.as_mut_slice()).unwrap_or_default();
+    let claims = volumes.map(Vec::as_mut_slice).unwrap_or_default();
     let count = claims.iter().take_while(|volume| volume.get("persistentVolumeClaim").is_some()).count();
     if let Some(claims) = claims.get_mut(..count) {
         claims.sort_by_key(|claim| text(claim, "/name").to_owned());

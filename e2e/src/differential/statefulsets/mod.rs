@@ -48,7 +48,7 @@ struct Set {
     on_delete: bool,
     /// How many of the claim templates it has.
     claims: usize,
-    delete_with_set: bool,
+    delete_when_deleted: bool,
     delete_when_scaled: bool,
     min_ready_seconds: u32,
     /// Its pods are all held, so that several may be updated at once although they are made in order.
@@ -93,7 +93,7 @@ impl Set {
             parallel: false,
             on_delete: false,
             claims: 0,
-            delete_with_set: false,
+            delete_when_deleted: false,
             delete_when_scaled: false,
             min_ready_seconds: 0,
             several: false,
@@ -126,7 +126,7 @@ impl Set {
 
     fn retention(&self) -> Value {
         let policy = |delete| if delete { "Delete" } else { "Retain" };
-        json!({"whenDeleted": policy(self.delete_with_set), "whenScaled": policy(self.delete_when_scaled)})
+        json!({"whenDeleted": policy(self.delete_when_deleted), "whenScaled": policy(self.delete_when_scaled)})
     }
 }
 
@@ -153,7 +153,7 @@ fn manifest(rng: &mut Rng, set: &Set) -> Value {
         "updateStrategy": some_strategy(rng, set), "minReadySeconds": set.min_ready_seconds, "revisionHistoryLimit": history_limit(rng),
         "ordinals": if set.start > 0 || rng.bool() { json!({"start": set.start}) } else { Value::Null },
         "volumeClaimTemplates": claims.collect::<Vec<_>>(),
-        "persistentVolumeClaimRetentionPolicy": if set.delete_with_set || set.delete_when_scaled || rng.bool() { set.retention() } else { Value::Null },
+        "persistentVolumeClaimRetentionPolicy": if set.delete_when_deleted || set.delete_when_scaled || rng.bool() { set.retention() } else { Value::Null },
         "serviceName": pick(rng, &[json!("web"), Value::Null]),
     });
     let annotations = json!({"example.com/cause": format!("created {}", rng.u8(..3))});

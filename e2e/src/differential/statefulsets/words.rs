@@ -80,7 +80,7 @@ fn create(rng: &mut Rng, s: &mut Set) -> (String, Write) {
     let has_pods = s.left || s.bare || s.loose;
     s.claims = if has_pods { s.claims } else { pick(rng, &[0, 0, 1, 1, 2]) };
     s.held &= has_pods;
-    s.delete_with_set = rng.u8(..100) < 40;
+    s.delete_when_deleted = rng.u8(..100) < 40;
     s.delete_when_scaled = rng.u8(..100) < 40 && !s.held;
     s.several = !s.parallel && !s.claims_go() && if has_pods { s.several } else { rng.u8(..100) < 30 };
     s.template.hold = s.several || rng.u8(..100) < 20 && !s.claims_go();
@@ -216,7 +216,7 @@ fn limit(rng: &mut Rng, s: &mut Set) -> (String, Write) {
 }
 
 fn retention(rng: &mut Rng, s: &mut Set) -> (String, Write) {
-    s.delete_with_set = rng.bool();
+    s.delete_when_deleted = rng.bool();
     s.delete_when_scaled = rng.bool() && !s.held && !s.several && s.min_ready_seconds <= 1;
     let policy = s.retention();
     (format!("{policy}"), spec(s, &json!({"persistentVolumeClaimRetentionPolicy": policy})))
