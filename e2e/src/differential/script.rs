@@ -71,6 +71,8 @@ pub enum Target {
     Labelled(Kind, &'static str, String),
     /// Pods of the ReplicaSet of a Deployment with the n-th highest revision.
     Pods(Pods),
+    /// The pod of this name, if its StatefulSet replaces it at once when it ends: in order, none before it may be waited for.
+    Replaceable(String),
     /// The claim of this name, if the pod of that name runs: one that does not gets its claim back.
     ClaimOf(String, String),
 }

@@ -7,6 +7,7 @@ use e2e::differential::script::{BAD_IMAGE, Cascade, Nodes, PodState, Pods, Targe
 use e2e::differential::snapshot::{
     self, HOLD, Kind, REVISION, Snapshot, annotation, is_active, is_deleted, is_ready, label, name, text, uid,
 };
+use e2e::differential::statefulsets::is_replaced_at_once;
 use futures::future::try_join_all;
 use http::{Method, Request};
 use kube::Client;
@@ -158,6 +159,10 @@ fn resolve(snapshot: &Snapshot, target: &Target) -> (Kind, Vec<String>) {
             (*kind, names(snapshot.of(*kind).filter(|object| label(object, key) == Some(value) && !is_deleted(object)).collect()))
         }
         Target::Pods(pods) => (Kind::Pod, names(choose(snapshot, pods))),
+        Target::Replaceable(pod) => {
+            let pod = snapshot.get(Kind::Pod, pod).filter(|pod| is_replaced_at_once(snapshot, pod));
+            (Kind::Pod, names(pod.into_iter().collect()))
+        }
         Target::ClaimOf(pod, claim) => {
             let runs = snapshot.get(Kind::Pod, pod).is_some_and(|pod| text(pod, "/status/phase") == "Running" && is_active(pod));
             (Kind::PersistentVolumeClaim, if runs { vec![claim.clone()] } else { Vec::new() })

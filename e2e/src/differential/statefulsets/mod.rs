@@ -13,6 +13,8 @@
 //!   pod is lent. Where claims go with pods that are scaled away (`whenScaled: Delete`), pods are never held; and none becomes unready or fails
 //!   there in an `OrderedReady` set: of several such, those that are to be scaled away wait, owning their claims already;
 //! - pods without the volume of a claim template: a pod that is made by hand, or left by an earlier set, meets no more templates than it has;
+//! - pods of an `OrderedReady` set that have ended and are to be scaled away: in KCM they may wait for ever. So only pods end that are replaced
+//!   at once;
 //! - `Parallel` pods that are scaled away while others cannot be made: only an `OrderedReady` set has pods that are refused, or lends one and so
 //!   has no name for its successor.
 
@@ -26,8 +28,14 @@ use serde_json::{Value, json};
 
 use super::generator::{nodes, nothing, pick, say, without_nulls};
 use super::script::{Script, Step};
+use super::snapshot::Snapshot;
 use super::template::Template;
 use words::WORDS;
+
+/// Whether the pod's StatefulSet replaces it at once when it ends.
+pub fn is_replaced_at_once(snapshot: &Snapshot, pod: &Value) -> bool {
+    next::is_replaced_at_once(snapshot, pod)
+}
 
 /// The templates that claims may be made from.
 const CLAIMS: [&str; 2] = ["data", "logs"];

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::settled::{REVISION, ordinal, template_of};
 use crate::differential::settled::SOON;
-use crate::differential::snapshot::{Kind, Snapshot, is_deleted, is_ready, is_running, label, name, number, owners, text, uid};
+use crate::differential::snapshot::{Kind, Snapshot, controller, is_deleted, is_ready, is_running, label, name, number, owners, text, uid};
 
 const POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
 
@@ -18,6 +18,15 @@ pub(super) struct Slots<'a> {
     wanted: Vec<(i64, Option<&'a Value>)>,
     /// The pods that are not wanted, highest ordinal first.
     condemned: Vec<&'a Value>,
+}
+
+/// Whether the pod's StatefulSet has nothing to wait for before it.
+pub(super) fn is_replaced_at_once(snapshot: &Snapshot, pod: &Value) -> bool {
+    let Some(set) = controller(pod).and_then(|owner| snapshot.get(Kind::StatefulSet, text(owner, "/name"))) else { return false };
+    let (slots, ordinal) = (Slots::of(snapshot, set), ordinal(set, pod));
+    let is_wanted = slots.wanted.iter().any(|(wanted, _)| Some(*wanted) == ordinal);
+    let mut before = slots.wanted.iter().take_while(|(wanted, _)| Some(*wanted) != ordinal);
+    !slots.in_order || is_wanted && before.all(|(_, pod)| pod.is_some_and(|pod| slots.is_well(pod)))
 }
 
 /// Whether the next is looked at.

@@ -262,14 +262,17 @@ fn ended(rng: &mut Rng, phase: &str) -> Value {
     if rng.u8(..100) < 20 { json!({"phase": phase}) } else { json!({"phase": phase, "conditions": conditions}) }
 }
 
+fn end(rng: &mut Rng, s: &Set, phase: &str) -> (String, Write) {
+    let (pod, ended) = (pod(s, ordinal(rng, s)), ended(rng, phase));
+    (pod.clone(), Write::Patch(Target::Replaceable(pod), Some("status"), json!({"status": ended})))
+}
+
 fn fail(rng: &mut Rng, s: &mut Set) -> (String, Write) {
-    let ended = ended(rng, "Failed");
-    status(rng, s, &ended)
+    end(rng, s, "Failed")
 }
 
 fn succeed(rng: &mut Rng, s: &mut Set) -> (String, Write) {
-    let ended = ended(rng, "Succeeded");
-    status(rng, s, &ended)
+    end(rng, s, "Succeeded")
 }
 
 fn unready(rng: &mut Rng, s: &mut Set) -> (String, Write) {
