@@ -32,10 +32,12 @@ pub fn event(set: &str, step: &Step, outcome: &Outcome) -> Option<Event> {
         }
         Action::Patch(patch) if patch.target.resource == &PODS => {
             let name = &patch.target.key.name;
-            Some(match outcome.error() {
-                Some(error) => failed_pod(Verb::Update, name, set, &error.to_string()),
-                None => successful_pod(Verb::Update, name, set),
-            })
+            match outcome.error() {
+                // Somebody else has changed it meanwhile: it is decided again.
+                Some(error) if error.is_conflict() => None,
+                Some(error) => Some(failed_pod(Verb::Update, name, set, &error.to_string())),
+                None => Some(successful_pod(Verb::Update, name, set)),
+            }
         }
         _ => None,
     }

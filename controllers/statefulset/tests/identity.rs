@@ -161,10 +161,17 @@ fn a_pod_without_its_name_label_is_mended() {
     assert_eq!(did.events[0], "Normal SuccessfulUpdate: Update Pod db-0 in StatefulSet db successful");
     assert_eq!(did.events.len(), 2);
 
-    let did = sync(view(&db(1, 2, json!({})), [pod(0, 1, unnamed), pod(1, 1, unnamed)]), &Api::yes().to("label", refused(409, "Conflict")));
-    assert_eq!((did.actions.len(), did.error()), (1, Some("Conflict for a test")));
-    assert_eq!(did.events, ["Warning FailedUpdate: Update Pod db-0 in StatefulSet db failed error: Conflict for a test"]);
-    assert_eq!(did.counts(), [2, 2, 2, 2, 2], "the status is written");
+    for (code, reason, told) in [
+        (403, "Forbidden", &["Warning FailedUpdate: Update Pod db-0 in StatefulSet db failed error: Forbidden for a test"][..]),
+        // Somebody was faster.
+        (409, "Conflict", &[]),
+    ] {
+        let api = Api::yes().to("label", refused(code, reason));
+        let did = sync(view(&db(1, 2, json!({})), [pod(0, 1, unnamed), pod(1, 1, unnamed)]), &api);
+        assert_eq!((did.actions.len(), did.error()), (1, Some(&*format!("{reason} for a test"))));
+        assert_eq!(did.events, told);
+        assert_eq!(did.counts(), [2, 2, 2, 2, 2], "the status is written");
+    }
 }
 
 #[test]
