@@ -12,7 +12,7 @@ use http::Method;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, ReplicaSet};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch};
 use nodes::{Behaviour, Fleet, Matching};
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ use crate::support::kubectl::Kubectl;
 pub(crate) use crate::support::pods::{controller_uid, fleet, image_of_pod, is_ready};
 use crate::support::scenarios::Context;
 pub(crate) use crate::support::subject::{Running, Subject};
-use crate::support::{PATIENCE, Space, minor_release, name_of, pod_spec};
+use crate::support::{PATIENCE, Space, minor_release, name_of, patched, pod_spec};
 
 /// The container's image in templates that nobody has changed.
 pub(crate) const IMAGE: &str = "registry.example/app:1";
@@ -150,7 +150,7 @@ impl Space {
 
     /// A merge patch: lists are replaced as a whole.
     pub(crate) async fn patch_deployment(&self, name: &str, patch: Value) -> Result<Deployment> {
-        Ok(self.deployments().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?)
+        patched(&self.deployments(), name, &Patch::Merge(patch)).await
     }
 
     pub(crate) async fn scale_deployment(&self, name: &str, replicas: i32) -> Result<Deployment> {
@@ -164,7 +164,7 @@ impl Space {
     /// Another image for the container `main`.
     pub(crate) async fn set_image(&self, name: &str, image: &str) -> Result<Deployment> {
         let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}});
-        Ok(self.deployments().patch(name, &PatchParams::default(), &Patch::Strategic(patch)).await?)
+        patched(&self.deployments(), name, &Patch::Strategic(patch)).await
     }
 
     /// Annotates the template, which begins a rollout. The annotation `nodes.wcm.dev/behaviour` says how the new pods behave.

@@ -7,13 +7,13 @@ use e2e::proxy::{Fault, Match, Moment, Recording, Refusal, Rule, WatchFault, Whe
 use e2e::wait;
 use http::Method;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use nodes::{Fleet, FleetOptions, SchedulerOptions};
 use serde_json::{Value, json};
 
 use crate::rig::{Rig, Shared, Witness};
-use crate::support::{PATIENCE, Space, name_of, pod_spec};
+use crate::support::{PATIENCE, Space, name_of, patched, pod_spec};
 
 /// The Deployments of a scenario's namespace.
 impl Space {
@@ -35,7 +35,7 @@ impl Space {
     }
 
     pub async fn patch_deployment(&self, name: &str, patch: Value) -> Result<()> {
-        self.deployments().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        patched(&self.deployments(), name, &Patch::Merge(patch)).await?;
         Ok(())
     }
 

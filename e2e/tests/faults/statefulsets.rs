@@ -16,7 +16,7 @@ use crate::deployments::fleet;
 use crate::rig::{Rig, Shared};
 use crate::support::history::History;
 use crate::support::pods::is_ready;
-use crate::support::{PATIENCE, Space, pod_spec};
+use crate::support::{PATIENCE, Space, patched, pod_spec};
 
 const REVISION: &str = "controller-revision-hash";
 
@@ -48,7 +48,7 @@ impl Space {
     }
 
     async fn patch_stateful_set(&self, patch: Value) -> Result<()> {
-        self.stateful_sets().patch("web", &PatchParams::default(), &Patch::Merge(patch)).await?;
+        patched(&self.stateful_sets(), "web", &Patch::Merge(patch)).await?;
         Ok(())
     }
 

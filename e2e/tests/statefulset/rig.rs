@@ -8,7 +8,7 @@ use http::Method;
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet, StatefulSetStatus};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch};
 use nodes::{Behaviour, Fate, Fleet, Matching};
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ use crate::support::kubectl::Kubectl;
 pub(crate) use crate::support::pods::{controller_uid, fleet, image_of_pod, is_ready};
 use crate::support::scenarios::Context;
 pub(crate) use crate::support::subject::{Running, Subject};
-use crate::support::{Space, minor_release, name_of, pod_spec};
+use crate::support::{Space, minor_release, name_of, patched, pod_spec};
 
 /// The container's image in templates that nobody has changed.
 pub(crate) const IMAGE: &str = "registry.example/app:1";
@@ -187,7 +187,7 @@ impl Space {
 
     /// A merge patch: lists are replaced as a whole.
     pub(crate) async fn patch_stateful_set(&self, name: &str, patch: Value) -> Result<StatefulSet> {
-        Ok(self.stateful_sets().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?)
+        patched(&self.stateful_sets(), name, &Patch::Merge(patch)).await
     }
 
     pub(crate) async fn scale_stateful_set(&self, name: &str, replicas: i32) -> Result<StatefulSet> {
@@ -201,7 +201,7 @@ impl Space {
     /// Another image for the container `main`.
     pub(crate) async fn set_image(&self, name: &str, image: &str) -> Result<StatefulSet> {
         let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}});
-        Ok(self.stateful_sets().patch(name, &PatchParams::default(), &Patch::Strategic(patch)).await?)
+        patched(&self.stateful_sets(), name, &Patch::Strategic(patch)).await
     }
 
     /// Says in the template how new pods behave, which begins a rollout. `None` takes it back.
@@ -303,7 +303,7 @@ impl Space {
     }
 
     pub(crate) async fn patch_claim(&self, name: &str, patch: Value) -> Result<()> {
-        self.claims().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        patched(&self.claims(), name, &Patch::Merge(patch)).await?;
         Ok(())
     }
 

@@ -32,6 +32,21 @@ use serde_json::{Value, json};
 /// How long anything may take on a busy machine of two cores.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Patches an object. A server that is busy with its writes may give a patch up after a minute; the same patch can be sent again.
+pub async fn patched<K>(api: &Api<K>, name: &str, patch: &Patch<Value>) -> Result<K>
+where
+    K: Clone + serde::de::DeserializeOwned + std::fmt::Debug,
+{
+    const GATEWAY_TIMEOUT: u16 = 504;
+    for _ in 0..3 {
+        match api.patch(name, &PatchParams::default(), patch).await {
+            Err(kube::Error::Api(status)) if status.code == GATEWAY_TIMEOUT => {}
+            answer => return Ok(answer?),
+        }
+    }
+    Ok(api.patch(name, &PatchParams::default(), patch).await?)
+}
+
 /// A namespace of its own on a shared control plane, with the administrator's rights.
 #[derive(Clone)]
 pub struct Space {
@@ -112,11 +127,11 @@ impl Space {
     }
 
     pub async fn patch_set(&self, name: &str, patch: Value) -> Result<ReplicaSet> {
-        Ok(self.sets().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?)
+        patched(&self.sets(), name, &Patch::Merge(patch)).await
     }
 
     pub async fn patch_pod(&self, name: &str, patch: Value) -> Result<Pod> {
-        Ok(self.pods().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?)
+        patched(&self.pods(), name, &Patch::Merge(patch)).await
     }
 
     pub async fn patch_pod_status(&self, name: &str, status: Value) -> Result<Pod> {
