@@ -267,7 +267,8 @@ pub(crate) async fn a_source_of_a_server_under_load_hears_429_and_waits(planes: 
     .await?;
     // Flow control speaks before any content type is known: this one is plain text with a header.
     assert_eq!(error.message, "Too many requests, please try again later.");
-    assert_eq!(error.retry_after, Some(Duration::from_secs(1)));
+    // More than a second if it has refused many.
+    assert!(error.retry_after >= Some(Duration::from_secs(1)), "{error:?}");
 
     let seen = Seen::default();
     let mut source = start(of(&PODS, &space.namespace), pods, PodDecoder::new(), seen.clone())?;
