@@ -155,7 +155,8 @@ impl Rig {
         self.sets().delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
         let (pods, at_once) = (self.pods(), DeleteParams::default().grace_period(0));
         // Ten thousand of them are more than one request has time for on a busy server.
-        wait::until("the pods to be gone", 5 * PATIENCE, async || Ok(pods.delete_collection(&at_once, &ListParams::default()).await?)).await?;
+        wait::until("the pods to be gone", 5 * PATIENCE, async || Ok(pods.delete_collection(&at_once, &ListParams::default()).await?))
+            .await?;
         self.proxy.stop().await;
         planes.idle.lock().unwrap().push(self.plane);
         Ok(())
