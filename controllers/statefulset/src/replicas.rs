@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::plan::{Action, Create, Delete, PODS, Rule, Step};
+use model::plan::{Action, Create, Delete, NewName, NewObject, PODS, Rule, Step};
 use model::pod::Phase;
 use model::statefulset::UpdateStrategyType;
 use model::{Pod, StatefulSet, Uid, raw};
@@ -106,8 +106,14 @@ impl<'v> Sync<'v> {
         job.wants_claims_to = Some(Verb::Create);
         self.add_missing_claims(&mut job, ordinal);
         let revision = &*revision_for(self.set, ordinal, &templates.revisions).clone();
+        let was_sent = self.is_next_plan_carried_out();
         let template = self.template_of(revision, templates)?;
-        let body = template.pod(ordinal, revision).map_err(|error| failed(format!("spec.template: {error}")))?;
+        let body = if was_sent {
+            // Only its name is still asked for; a large set has thousands of bodies, and a sync several rounds.
+            NewObject { name: NewName::Given(Arc::from(&*job.pod)), before_name: String::new(), after_name: String::new() }
+        } else {
+            template.pod(ordinal, revision).map_err(|error| failed(format!("spec.template: {error}")))?
+        };
         let namespace = self.set.key.namespace.clone();
         let create = Create { resource: &PODS, namespace, owner: Some(self.set.as_owner()), body: Arc::new(body), news: None };
         job.then.push(Step { action: Action::Create(create), reason: Rule::TooFewReplicas });

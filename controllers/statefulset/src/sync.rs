@@ -176,6 +176,11 @@ impl<'v> Sync<'v> {
         }
     }
 
+    /// Whether the next plan with steps is one whose outcomes are known: it will not be sent again.
+    pub(crate) fn is_next_plan_carried_out(&self) -> bool {
+        self.outcomes.len() > 0
+    }
+
     /// A change of an object that was read, at the version that this sync has brought it to.
     pub(crate) fn patch(&self, mut target: ObjectRef, body: serde_json::Value) -> Action {
         target.resource_version = self.adopted.get(&target.uid).copied().unwrap_or(target.resource_version);
