@@ -1,7 +1,6 @@
 //! What a sync does for one pod, as a task of its plan, and what is said of it as a whole.
 
-use model::plan::{Action, Event, Mode, OnError, Outcome, Stage, Step, Task};
-use model::plan::{Expect, PERSISTENTVOLUMECLAIMS};
+use model::plan::{Action, Event, Expect, Mode, OnError, Outcome, PERSISTENTVOLUMECLAIMS, Stage, Step, Task};
 
 use crate::events::{Verb, failed_pod, successful_pod};
 
@@ -48,25 +47,15 @@ impl Job {
 }
 
 /// The jobs as a stage: in their order, or, where pods have no regard to each other, by slow start.
-pub(crate) fn stage(jobs: &mut [Job], burst: bool, on_error: OnError) -> Stage {
-    let mut stage = Stage {
-        steps: Vec::new(),
-        tasks: Vec::new(),
+pub(crate) fn stage(jobs: &[Job], burst: bool, on_error: OnError) -> Stage {
+    let tasks = jobs.iter().map(|job| Task { tries: job.tries.len(), then: job.then().len() });
+    Stage {
+        steps: jobs.iter().flat_map(|job| job.tries.iter().chain(job.then())).cloned().collect(),
+        tasks: tasks.filter(|task| task.tries + task.then > 0).collect(),
         mode: if burst { Mode::SlowStart } else { Mode::OneByOne },
         on_error,
         expect: Expect::Nothing,
-    };
-    for job in jobs {
-        if !job.errors.is_empty() {
-            job.then.clear();
-        }
-        let task = Task { tries: job.tries.len(), then: job.then.len() };
-        if task.tries + task.then > 0 {
-            stage.tasks.push(task);
-        }
-        stage.steps.extend(job.tries.iter().chain(&job.then).cloned());
     }
-    stage
 }
 
 // === impl Results ===
@@ -98,15 +87,12 @@ impl Results {
         self.errors.extend(lacking);
         for (step, outcome) in job.then().iter().zip(followed) {
             let Some(error) = failure(step, outcome) else { continue };
-            if step.action.resource() == &PERSISTENTVOLUMECLAIMS {
-                let error = format!("could not update claim {} for delete policy ownerRefs: {error}", name_of(step));
-                if is_an_answer(outcome) {
-                    self.events.push(failed_pod(Verb::Update, &job.pod, set, &error));
-                }
-                self.errors.push(error);
-            } else {
-                self.errors.push(error);
+            let about_claim = format!("could not update claim {} for delete policy ownerRefs: {error}", name_of(step));
+            let is_claim = step.action.resource() == &PERSISTENTVOLUMECLAIMS;
+            if is_claim && is_an_answer(outcome) {
+                self.events.push(failed_pod(Verb::Update, &job.pod, set, &about_claim));
             }
+            self.errors.push(if is_claim { about_claim } else { error });
         }
         let has_own_event = job.then.iter().any(|step| step.action.resource() != &PERSISTENTVOLUMECLAIMS);
         let all_done = !followed.is_empty() && followed.iter().all(Outcome::is_done);

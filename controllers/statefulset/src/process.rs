@@ -46,16 +46,16 @@ impl Sync<'_> {
     /// Replicas, then condemned pods; whether one of them must be waited for.
     fn process_pods(&mut self, slots: &Slots, revisions: &Revisions) -> Result<bool, Stop> {
         let burst = self.set.spec.allows_burst();
-        let mut replicas = self.replicas(slots, revisions)?;
+        let replicas = self.replicas(slots, revisions)?;
         // Where pods have no regard to each other, those that cannot be made must not keep others from going: it may be them that fill a quota.
         let on_error = if burst { OnError::SkipRest } else { OnError::StopSync };
-        let mut stages = vec![stage(&mut replicas.jobs, burst, on_error)];
+        let mut stages = vec![stage(&replicas.jobs, burst, on_error)];
         let (mut claims, mut condemned) = (Vec::new(), Vec::new());
         if burst || !replicas.is_waiting {
             claims = self.condemned_claims(slots);
             condemned = self.condemned(slots);
-            stages.push(stage(&mut claims, burst, OnError::StopSync));
-            stages.push(stage(&mut condemned, burst, OnError::StopSync));
+            stages.push(stage(&claims, burst, OnError::StopSync));
+            stages.push(stage(&condemned, burst, OnError::StopSync));
         }
         let is_waiting = !burst && (replicas.is_waiting || !slots.condemned.is_empty());
         // Claims that are given to a set which was deleted meanwhile go with it, and their data too.
