@@ -11,11 +11,12 @@ use machinery::queue::WorkQueue;
 use machinery::store::{Change, Handler, Store};
 use machinery::sync::Reconciler;
 use model::deployment::Strategy;
-use model::labels::Labels;
 use model::plan::{
     Answer, Conclusion, DEPLOYMENTS, Decision, Event, Lookup, ObjectRef, Outcome, Outcomes, Plan, REPLICASETS, Resource, Step,
 };
 use model::{ControllerRef, Deployment, ObjectKey, OwnerKind, Pod, ReplicaSet, Time};
+
+use crate::handlers::{enqueue, enqueue_matching, resolve_controller_ref};
 
 /// What the controller reads and remembers; shared by its handlers and its syncs.
 #[derive(Clone, Debug)]
@@ -46,28 +47,19 @@ impl DeploymentController {
         self.pods.add_handler(Arc::new(OnPod(self.clone())));
     }
 
-    /// Upstream `resolveControllerRef`: by name, then the UID must be the same.
     fn owner_of(&self, set: &ReplicaSet) -> Option<Arc<Deployment>> {
-        let owner = set.controller.owner().filter(|owner| owner.kind == OwnerKind::Deployment)?;
-        self.deployments.get_by_name(&set.key.namespace, &owner.name).filter(|deployment| deployment.uid == owner.uid)
+        resolve_controller_ref(&self.deployments, OwnerKind::Deployment, &set.key.namespace, &set.controller)
     }
 
     /// Upstream `getDeploymentForPod`.
     fn deployment_of(&self, pod: &Pod) -> Option<Arc<Deployment>> {
-        let owner = pod.controller.owner().filter(|owner| owner.kind == OwnerKind::ReplicaSet)?;
-        let set = self.sets.get_by_name(&pod.namespace, &owner.name).filter(|set| set.uid == owner.uid)?;
+        let set = resolve_controller_ref(&self.sets, OwnerKind::ReplicaSet, &pod.namespace, &pod.controller)?;
         self.owner_of(&set)
     }
 
-    /// Upstream `getDeploymentsForReplicaSet`: everyone who might adopt this orphan.
     fn enqueue_matching(&self, set: &ReplicaSet) {
-        if set.labels.is_empty() {
-            return;
-        }
-        self.deployments.for_each_in_namespace(&set.key.namespace, |deployment| {
-            if deployment.spec.selector.as_ref().is_ok_and(|selector| !selector.is_empty() && selector.matches(&*set.labels)) {
-                self.queue.add(deployment.key.clone());
-            }
+        enqueue_matching(&self.deployments, &self.queue, &set.key.namespace, &*set.labels, |deployment| {
+            (&deployment.key, deployment.spec.selector.as_ref().ok())
         });
     }
 
@@ -79,7 +71,7 @@ impl DeploymentController {
         match &set.controller {
             ControllerRef::Owner(_) => {
                 if let Some(deployment) = self.owner_of(set) {
-                    self.enqueue(&deployment.key, initial);
+                    enqueue(&self.queue, &deployment.key, initial);
                 }
             }
             ControllerRef::None => self.enqueue_matching(set),
@@ -108,10 +100,6 @@ impl DeploymentController {
             self.queue.add(deployment.key.clone());
         }
     }
-
-    fn enqueue(&self, key: &ObjectKey, replayed: bool) {
-        if replayed { self.queue.add_low_priority(key.clone()) } else { self.queue.add(key.clone()) }
-    }
 }
 
 /// Hears of Deployments.
@@ -121,12 +109,12 @@ impl Handler<Deployment> for OnDeployment {
     fn on_change(&self, change: Change<'_, Deployment>) {
         let controller = &self.0;
         match change {
-            Change::Added { new, initial } => controller.enqueue(&new.key, initial),
-            Change::Updated { new, .. } => controller.enqueue(&new.key, false),
-            Change::Resync { object } => controller.enqueue(&object.key, true),
+            Change::Added { new, initial } => enqueue(&controller.queue, &new.key, initial),
+            Change::Updated { new, .. } => enqueue(&controller.queue, &new.key, false),
+            Change::Resync { object } => enqueue(&controller.queue, &object.key, true),
             Change::Deleted { last, .. } => {
                 controller.guard.forget(&last.key, last.uid);
-                controller.enqueue(&last.key, false);
+                enqueue(&controller.queue, &last.key, false);
             }
         }
     }

@@ -4,6 +4,7 @@ mod app;
 mod caches;
 mod deployment;
 mod gates;
+mod handlers;
 mod options;
 mod replicaset;
 mod serve;

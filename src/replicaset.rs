@@ -10,12 +10,13 @@ use machinery::guard::Guard;
 use machinery::queue::WorkQueue;
 use machinery::store::{Change, Handler, Store};
 use machinery::sync::Reconciler;
-use model::labels::Labels;
 use model::ownership::Claimable as _;
 use model::plan::{Answer, Conclusion, Decision, Event, Lookup, ObjectRef, Outcome, Outcomes, PODS, Plan, REPLICASETS, Resource, Step};
 use model::{ControllerRef, ObjectKey, OwnerKind, Pod, ReplicaSet, Time};
 use prometheus::{Histogram, HistogramOpts, Registry};
 use replicaset::{Gates, View};
+
+use crate::handlers::{enqueue, enqueue_matching, resolve_controller_ref};
 
 /// What the controller reads and remembers; shared by its handlers and its syncs.
 #[derive(Clone, Debug)]
@@ -57,22 +58,12 @@ impl ReplicaSetController {
         self.pods.add_handler(Arc::new(OnPod(self.clone())));
     }
 
-    /// Upstream `resolveControllerRef`: by name, then the UID must be the same.
     fn owner_of(&self, pod: &Pod) -> Option<Arc<ReplicaSet>> {
-        let owner = pod.controller.owner().filter(|owner| owner.kind == OwnerKind::ReplicaSet)?;
-        self.sets.get_by_name(&pod.namespace, &owner.name).filter(|set| set.uid == owner.uid)
+        resolve_controller_ref(&self.sets, OwnerKind::ReplicaSet, &pod.namespace, &pod.controller)
     }
 
-    /// Upstream `getPodReplicaSets`: everyone who might adopt this orphan.
     fn enqueue_matching(&self, pod: &Pod) {
-        if pod.is_empty() {
-            return;
-        }
-        self.sets.for_each_in_namespace(&pod.namespace, |set| {
-            if set.spec.selector.as_ref().is_ok_and(|selector| !selector.is_empty() && selector.matches(pod)) {
-                self.queue.add(set.key.clone());
-            }
-        });
+        enqueue_matching(&self.sets, &self.queue, &pod.namespace, pod, |set| (&set.key, set.spec.selector.as_ref().ok()));
     }
 
     fn pod_added(&self, pod: &Pod, initial: bool) {
@@ -84,7 +75,7 @@ impl ReplicaSetController {
             ControllerRef::Owner(_) => {
                 let Some(set) = self.owner_of(pod) else { return };
                 self.expectations.creation_observed(&set.key, set.uid, &pod.name);
-                self.enqueue(&set.key, initial);
+                enqueue(&self.queue, &set.key, initial);
             }
             ControllerRef::None => self.enqueue_matching(pod),
             ControllerRef::Foreign => {}
@@ -125,10 +116,6 @@ impl ReplicaSetController {
         self.queue.add(set.key.clone());
     }
 
-    fn enqueue(&self, key: &ObjectKey, replayed: bool) {
-        if replayed { self.queue.add_low_priority(key.clone()) } else { self.queue.add(key.clone()) }
-    }
-
     /// Upstream `getIndirectlyRelatedPods`: pods that any ReplicaSet under the same owner selects.
     fn related_pods(&self, set: &ReplicaSet) -> Vec<Arc<Pod>> {
         let Some(owner) = set.controller_uid() else { return Vec::new() };
@@ -155,15 +142,15 @@ impl Handler<ReplicaSet> for OnReplicaSet {
     fn on_change(&self, change: Change<'_, ReplicaSet>) {
         let controller = &self.0;
         match change {
-            Change::Added { new, initial } => controller.enqueue(&new.key, initial),
-            Change::Updated { new, .. } => controller.enqueue(&new.key, false),
-            Change::Resync { object } => controller.enqueue(&object.key, true),
+            Change::Added { new, initial } => enqueue(&controller.queue, &new.key, initial),
+            Change::Updated { new, .. } => enqueue(&controller.queue, &new.key, false),
+            Change::Resync { object } => enqueue(&controller.queue, &object.key, true),
             Change::Deleted { last, .. } => {
                 controller.expectations.forget(&last.key, last.uid);
                 if let Some(guard) = &controller.guard {
                     guard.forget(&last.key, last.uid);
                 }
-                controller.enqueue(&last.key, false);
+                enqueue(&controller.queue, &last.key, false);
             }
         }
     }

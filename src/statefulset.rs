@@ -16,6 +16,8 @@ use model::plan::{Answer, Conclusion, Decision, Event, Lookup, ObjectRef, Outcom
 use model::{ControllerRef, ControllerRevision, ObjectKey, OwnerKind, PersistentVolumeClaim, Pod, StatefulSet, Time, Uid};
 use parking_lot::Mutex;
 
+use crate::handlers::{enqueue, enqueue_matching, resolve_controller_ref};
+
 /// What the controller reads and remembers; shared by its handlers and its syncs.
 #[derive(Clone, Debug)]
 pub(crate) struct StatefulSetController {
@@ -50,22 +52,12 @@ impl StatefulSetController {
         self.revisions.add_handler(Arc::new(OnRevision(self.clone())));
     }
 
-    /// Upstream `resolveControllerRef`: by name, then the UID must be the same.
     fn owner_of(&self, namespace: &str, controller: &ControllerRef) -> Option<Arc<StatefulSet>> {
-        let owner = controller.owner().filter(|owner| owner.kind == OwnerKind::StatefulSet)?;
-        self.sets.get_by_name(namespace, &owner.name).filter(|set| set.uid == owner.uid)
+        resolve_controller_ref(&self.sets, OwnerKind::StatefulSet, namespace, controller)
     }
 
-    /// Upstream `getStatefulSetsForPod`: everyone who might adopt this orphan.
     fn enqueue_matching(&self, namespace: &str, labels: &dyn Labels) {
-        if labels.is_empty() {
-            return;
-        }
-        self.sets.for_each_in_namespace(namespace, |set| {
-            if set.spec.selector.as_ref().is_ok_and(|selector| !selector.is_empty() && selector.matches(labels)) {
-                self.queue.add(set.key.clone());
-            }
-        });
+        enqueue_matching(&self.sets, &self.queue, namespace, labels, |set| (&set.key, set.spec.selector.as_ref().ok()));
     }
 
     fn pod_added(&self, pod: &Pod, initial: bool) {
@@ -76,7 +68,7 @@ impl StatefulSetController {
         match &pod.controller {
             ControllerRef::Owner(_) => {
                 if let Some(set) = self.owner_of(&pod.namespace, &pod.controller) {
-                    self.enqueue(&set.key, initial);
+                    enqueue(&self.queue, &set.key, initial);
                 }
             }
             ControllerRef::None => self.enqueue_matching(&pod.namespace, pod),
@@ -130,10 +122,6 @@ impl StatefulSetController {
             None => {}
         }
     }
-
-    fn enqueue(&self, key: &ObjectKey, replayed: bool) {
-        if replayed { self.queue.add_low_priority(key.clone()) } else { self.queue.add(key.clone()) }
-    }
 }
 
 /// Hears of StatefulSets.
@@ -143,15 +131,15 @@ impl Handler<StatefulSet> for OnStatefulSet {
     fn on_change(&self, change: Change<'_, StatefulSet>) {
         let controller = &self.0;
         match change {
-            Change::Added { new, initial } => controller.enqueue(&new.key, initial),
-            Change::Updated { new, .. } => controller.enqueue(&new.key, false),
-            Change::Resync { object } => controller.enqueue(&object.key, true),
+            Change::Added { new, initial } => enqueue(&controller.queue, &new.key, initial),
+            Change::Updated { new, .. } => enqueue(&controller.queue, &new.key, false),
+            Change::Resync { object } => enqueue(&controller.queue, &object.key, true),
             Change::Deleted { last, .. } => {
                 controller.known_same.lock().remove(&last.uid);
                 if let Some(guard) = &controller.guard {
                     guard.forget(&last.key, last.uid);
                 }
-                controller.enqueue(&last.key, false);
+                enqueue(&controller.queue, &last.key, false);
             }
         }
     }
