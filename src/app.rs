@@ -58,7 +58,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
     let mut signals = Signals::new()?;
     let mut app = App::new(options).await?;
     app.serve().await?;
-    let controllers = app.options.enabled_controllers().map_err(anyhow::Error::msg)?;
+    let controllers = app.options.controllers.enabled().map_err(anyhow::Error::msg)?;
     let started = tokio::select! {
         started = app.start(&controllers) => started,
         () = signals.next() => return Ok(()),
@@ -84,8 +84,13 @@ impl App {
         let config = client_config(&options).await?;
         let registry = Registry::new();
         registry.register(Box::new(ProcessCollector::for_self()))?;
-        let http = if options.http1 { HttpVersion::Http1 } else { HttpVersion::Http2 };
-        let client_options = ClientOptions { qps: options.kube_api_qps, burst: options.kube_api_burst, http, ..ClientOptions::default() };
+        let http = if options.connection.http1 { HttpVersion::Http1 } else { HttpVersion::Http2 };
+        let client_options = ClientOptions {
+            qps: options.connection.kube_api_qps,
+            burst: options.connection.kube_api_burst,
+            http,
+            ..ClientOptions::default()
+        };
         let clients = Clients::new(&config, &client_options, &ClientMetrics::register(&registry)?)?;
         let source_metrics = SourceMetrics::register(&registry)?;
         Ok(Self {
@@ -103,10 +108,10 @@ impl App {
     }
 
     async fn serve(&mut self) -> anyhow::Result<()> {
-        if self.options.port == 0 {
+        if self.options.serving.port == 0 {
             return Ok(());
         }
-        let server = Server::bind((self.options.bind_address, self.options.port).into(), self.registry.clone()).await?;
+        let server = Server::bind((self.options.serving.bind_address, self.options.serving.port).into(), self.registry.clone()).await?;
         self.spawn("server", |ending| server.run(ending));
         Ok(())
     }
@@ -124,15 +129,15 @@ impl App {
         for controller in controllers {
             let work: Work = match controller {
                 ControllerName::Deployment => {
-                    let syncs = usize::from(self.options.concurrent_deployment_syncs);
+                    let syncs = usize::from(self.options.controllers.concurrent_deployment_syncs);
                     Box::pin(self.deployment_controller(&deployments, &sets, &pods)?.run(syncs))
                 }
                 ControllerName::ReplicaSet => {
-                    let syncs = usize::from(self.options.concurrent_replicaset_syncs);
+                    let syncs = usize::from(self.options.controllers.concurrent_replicaset_syncs);
                     Box::pin(self.replicaset_controller(&sets, &pods)?.run(syncs))
                 }
                 ControllerName::StatefulSet => {
-                    let syncs = usize::from(self.options.concurrent_statefulset_syncs);
+                    let syncs = usize::from(self.options.controllers.concurrent_statefulset_syncs);
                     Box::pin(self.statefulset_controller(&stateful_sets, &pods, &claims, &revisions)?.run(syncs))
                 }
             };
@@ -240,7 +245,7 @@ impl App {
     /// Every object is looked at again after a random time between the period and twice it (upstream `ResyncPeriod`); a period of zero
     /// is none.
     fn start_resync<O: Object>(&mut self, store: Store<O>) {
-        let period = self.options.min_resync_period;
+        let period = self.options.controllers.min_resync_period;
         if period.is_zero() {
             return;
         }
@@ -259,7 +264,7 @@ impl App {
     async fn stop(mut self) -> anyhow::Result<()> {
         self.stopping.cancel();
         let workers = async { while self.workers.join_next().await.is_some() {} };
-        let limit = self.options.controller_shutdown_timeout;
+        let limit = self.options.controllers.controller_shutdown_timeout;
         if limit.is_zero() {
             workers.await;
         } else if tokio::time::timeout(limit, workers).await.is_err() {
@@ -288,9 +293,10 @@ async fn complain(waits: &[(&'static str, SourceHandle)]) {
 }
 
 async fn client_config(options: &Options) -> anyhow::Result<kube::Config> {
-    let master = options.master.as_ref().map(|url| url.parse::<http::Uri>().with_context(|| format!("--master: {url:?} is not a URL")));
+    let master =
+        options.connection.master.as_ref().map(|url| url.parse::<http::Uri>().with_context(|| format!("--master: {url:?} is not a URL")));
     let master = master.transpose()?;
-    let mut config = match (&options.kubeconfig, &master) {
+    let mut config = match (&options.connection.kubeconfig, &master) {
         (Some(path), _) => {
             let file = Kubeconfig::read_from(path).with_context(|| format!("--kubeconfig: reading {}", path.display()))?;
             let proxied = file.clusters.iter().any(|named| named.cluster.as_ref().is_some_and(|cluster| cluster.proxy_url.is_some()));

@@ -23,7 +23,7 @@ fn main() -> ExitCode {
     if let Err(problem) = options.validate() {
         Options::command().error(clap::error::ErrorKind::ValueValidation, problem).exit();
     }
-    telemetry::start(options.verbosity, &options.logging_format);
+    telemetry::start(options.logging.verbosity, &options.logging.logging_format);
     // One thread carries a hundred thousand pods with ease; more of them spend their time on waking each other, and each brings an
     // allocator arena of its own.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -124,7 +124,8 @@ impl App {
 
     /// One controller's way to write, with a rate limit of its own, and its way to tell about it.
     fn executor(&mut self, controller: &'static str, expectations: Arc<Expectations>) -> anyhow::Result<Executor> {
-        let limited = |client: &ApiClient| client.limited_apart(self.options.kube_api_qps, self.options.kube_api_burst);
+        let limited =
+            |client: &ApiClient| client.limited_apart(self.options.connection.kube_api_qps, self.options.connection.kube_api_burst);
         let (client, events) = (limited(&self.clients.writes), limited(&self.clients.events));
         let (recorder, sink) = events::recorder(controller, events, self.clock.clone(), &self.registry)?;
         self.spawn("event sink", |ending| sink.run(ending));

@@ -1,0 +1,38 @@
+//! The way to the API server.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// The way to the API server.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "API server")]
+pub(crate) struct ConnectionOptions {
+    /// Kubeconfig with the API server's address and credentials. Default: the pod's service account.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// Address of the API server; overrides the one in the kubeconfig.
+    #[arg(long, value_name = "URL")]
+    pub(crate) master: Option<String>,
+
+    /// Speak HTTP/1.1 to the API server, one connection a request in flight: for proxies and load balancers without HTTP/2.
+    #[arg(long)]
+    pub(crate) http1: bool,
+
+    /// Requests a second that each controller may make.
+    #[arg(long, value_name = "QPS", default_value_t = 20.0, value_parser = positive)]
+    pub(crate) kube_api_qps: f32,
+
+    /// Requests that each controller may make at once before the rate counts.
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) kube_api_burst: u32,
+}
+
+fn positive(text: &str) -> Result<f32, String> {
+    match text.parse::<f32>() {
+        Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
+        Ok(_) => Err("must be greater than zero".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}

@@ -1,0 +1,120 @@
+//! The command line: kube-controller-manager's flag names and defaults. One struct for each group of `--help`.
+
+mod connection;
+mod controllers;
+mod duration;
+mod leader_election;
+mod logging;
+mod serving;
+
+use clap::Parser;
+
+pub(crate) use connection::ConnectionOptions;
+pub(crate) use controllers::{ControllerName, ControllerOptions};
+pub(crate) use leader_election::LeaderElectionOptions;
+pub(crate) use logging::LoggingOptions;
+pub(crate) use serving::ServingOptions;
+
+use crate::gates::FeatureGates;
+
+/// Runs Kubernetes' workload controllers in place of kube-controller-manager's.
+#[derive(Parser, Clone, Debug)]
+// As with upstream's flags, the last of several wins.
+#[command(name = "workloads-controller-manager", version, max_term_width = 120, args_override_self = true)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    pub(crate) connection: ConnectionOptions,
+    #[command(flatten)]
+    pub(crate) controllers: ControllerOptions,
+    #[command(flatten)]
+    pub(crate) leader_election: LeaderElectionOptions,
+    #[command(flatten)]
+    pub(crate) serving: ServingOptions,
+    #[command(flatten)]
+    pub(crate) logging: LoggingOptions,
+
+    /// Feature gates, as Name=true or Name=false, separated by commas.
+    #[arg(long, value_name = "GATES", default_value = "", help_heading = "Features")]
+    pub(crate) feature_gates: FeatureGates,
+}
+
+// === impl Options ===
+
+impl Options {
+    /// What no parser of a single flag can see.
+    ///
+    /// # Errors
+    /// A sentence that names the flag.
+    pub(crate) fn validate(&self) -> Result<(), String> {
+        if self.leader_election.leader_elect {
+            return Err("--leader-elect: leader election is not available yet; run one replica with --leader-elect=false".to_owned());
+        }
+        self.controllers.enabled().map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::ControllerName::{Deployment, ReplicaSet, StatefulSet};
+
+    fn parse(arguments: &[&str]) -> Result<Options, String> {
+        let all = ["workloads-controller-manager", "--leader-elect=false"].iter().chain(arguments);
+        let options = Options::try_parse_from(all).map_err(|error| error.to_string())?;
+        options.validate().map(|()| options)
+    }
+
+    #[test]
+    fn the_first_entry_that_names_a_controller_wins() {
+        for (list, expected) in [
+            ("*", &[Deployment, ReplicaSet, StatefulSet][..]),
+            ("replicaset-controller", &[ReplicaSet]),
+            ("replicaset", &[ReplicaSet]),
+            ("*,-replicaset-controller,replicaset", &[Deployment, StatefulSet]),
+            ("replicaset,-replicaset-controller", &[ReplicaSet]),
+            ("-deployment-controller,*", &[ReplicaSet, StatefulSet]),
+            ("statefulset", &[StatefulSet]),
+            ("*,bootstrapsigner,tokencleaner", &[Deployment, ReplicaSet, StatefulSet]),
+            ("bootstrapsigner,tokencleaner", &[]),
+        ] {
+            let got = parse(&["--controllers", list]).and_then(|options| options.controllers.enabled());
+            assert_eq!(got.unwrap_or_default(), expected, "{list}");
+        }
+    }
+
+    #[test]
+    fn bad_flags_are_named() {
+        for (arguments, names) in [
+            (&["--controllers", "nonsense"][..], "nonsense"),
+            (&["--controllers", "-replicaset"], "no controller is left"),
+            (&["--leader-elect=true"], "--leader-elect=false"),
+            (&["--kube-api-qps", "0"], "--kube-api-qps"),
+            (&["--concurrent-replicaset-syncs", "0"], "--concurrent-replicaset-syncs"),
+            (&["--min-resync-period", "12"], "--min-resync-period"),
+            (&["--bind-address", "0.0.0.0"], "loopback"),
+            (&["--feature-gates", "Nope=true"], "Nope"),
+        ] {
+            let mut all = vec!["wcm", "--leader-elect=false"];
+            if arguments == ["--leader-elect=true"] {
+                all.pop();
+            }
+            all.extend(arguments);
+            let error = Options::try_parse_from(all).map_err(|error| error.to_string()).and_then(|options| options.validate()).unwrap_err();
+            assert!(error.contains(names), "{error} should contain {names}");
+        }
+    }
+
+    #[test]
+    fn flags_may_be_repeated_as_upstreams() {
+        let options =
+            parse(&["--kube-api-burst=5", "--kube-api-burst=7", "--controllers=bootstrapsigner", "--controllers=replicaset"]).unwrap();
+        assert_eq!(options.connection.kube_api_burst, 7);
+        assert_eq!(options.controllers.controllers, ["bootstrapsigner", "replicaset"]);
+    }
+
+    #[test]
+    fn leader_election_is_on_unless_turned_off_as_upstream() {
+        let options = Options::try_parse_from(["wcm"]).unwrap();
+        assert!(options.validate().unwrap_err().contains("--leader-elect=false"));
+    }
+}
