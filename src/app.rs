@@ -27,6 +27,7 @@ use crate::caches::{Cache, Filling};
 use crate::gates::Release;
 use crate::options::{ControllerName, Options};
 use crate::serve::Server;
+use crate::serve::health::Checks;
 
 /// A controller's workers, to be started.
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -40,6 +41,8 @@ pub(crate) struct App {
     pub(crate) clock: Clock,
     /// The server's release: gate defaults follow it.
     pub(crate) release: Release,
+    /// What the health pages ask.
+    pub(crate) checks: Checks,
     /// Nothing new is sent once this is cancelled.
     pub(crate) stopping: CancellationToken,
     /// Sources, event sinks and the server end once this is cancelled, after the workers.
@@ -93,6 +96,11 @@ impl App {
         };
         let clients = Clients::new(&config, &client_options, &ClientMetrics::register(&registry)?)?;
         let source_metrics = SourceMetrics::register(&registry)?;
+        let stopping = CancellationToken::new();
+        let checks = Checks::default();
+        checks.add_readiness("informer-sync", || Err("there are no caches yet".to_owned()));
+        let stop = stopping.clone();
+        checks.add_readiness("shutdown", move || if stop.is_cancelled() { Err("process is shutting down".to_owned()) } else { Ok(()) });
         Ok(Self {
             options,
             clients,
@@ -100,7 +108,8 @@ impl App {
             source_metrics,
             clock: Clock::system(),
             release: Release::BASELINE,
-            stopping: CancellationToken::new(),
+            checks,
+            stopping,
             ending: CancellationToken::new(),
             tasks: JoinSet::new(),
             workers: JoinSet::new(),
@@ -111,7 +120,9 @@ impl App {
         if self.options.serving.port == 0 {
             return Ok(());
         }
-        let server = Server::bind((self.options.serving.bind_address, self.options.serving.port).into(), self.registry.clone()).await?;
+        let server =
+            Server::bind((self.options.serving.bind_address, self.options.serving.port).into(), self.registry.clone(), self.checks.clone())
+                .await?;
         self.spawn("server", |ending| server.run(ending));
         Ok(())
     }
@@ -157,6 +168,8 @@ impl App {
         }
         self.caches_synced(filling).await?;
         for (name, work) in workers {
+            // One that always passes, once it runs, as upstream's `RunControllers` does.
+            self.checks.add(name, || Ok(()));
             self.workers.spawn(async move {
                 work.await;
                 name
@@ -186,6 +199,11 @@ impl App {
 
     async fn caches_synced(&mut self, filling: Vec<Filling>) -> anyhow::Result<()> {
         let waits: Vec<_> = filling.iter().map(|cache| (cache.resource.plural, cache.source.clone())).collect();
+        let asked = waits.clone();
+        self.checks.add_readiness("informer-sync", move || {
+            let behind: Vec<_> = asked.iter().filter(|(_, source)| !source.status().synced).map(|(resource, _)| *resource).collect();
+            if behind.is_empty() { Ok(()) } else { Err(format!("{} caches not synced yet: {behind:?}", behind.len())) }
+        });
         let all = async {
             for cache in filling {
                 let objects = cache.synced.await;
