@@ -21,6 +21,7 @@ mod scale;
 mod status;
 pub mod sync;
 mod view;
+mod waits;
 
 pub use events::event;
 pub use sync::{conclude, decide};

@@ -1,8 +1,7 @@
 //! Recreate (upstream `pkg/controller/deployment/recreate.go`): no new pod before the last old one is gone.
 
-use model::plan::Rule;
+use model::plan::{Rule, Wait};
 
-use crate::member::Member;
 use crate::scale::When;
 use crate::sync::{Stop, Sync};
 
@@ -39,14 +38,18 @@ impl Sync<'_> {
     }
 
     /// Upstream `oldPodsRunning`: a ReplicaSet's status no longer counts pods that terminate; they count here.
-    fn old_pods_run(&self) -> Result<bool, Stop> {
-        if self.old.iter().any(|member| member.status().is_some_and(|status| status.replicas > 0)) {
-            return Ok(true);
-        }
-        if self.old.is_empty() {
-            return Ok(false);
-        }
-        let unfinished = self.unfinished()?;
-        Ok(self.old.iter().map(Member::uid).any(|uid| unfinished.contains(&uid)))
+    fn old_pods_run(&mut self) -> Result<bool, Stop> {
+        let counted = self.old.iter().find(|member| member.status().is_some_and(|status| status.replicas > 0));
+        let running = match counted {
+            Some(member) => Some(member),
+            None if self.old.is_empty() => None,
+            None => {
+                let unfinished = self.unfinished()?;
+                self.old.iter().find(|member| unfinished.contains(&member.uid()))
+            }
+        };
+        let wait = running.map(|member| Wait::on(Rule::OldPodsRun, &member.key.name).counting(&[("pods", member.replicas_read())]));
+        self.waits.extend(wait.clone());
+        Ok(wait.is_some())
     }
 }

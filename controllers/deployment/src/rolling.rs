@@ -1,8 +1,9 @@
 //! `RollingUpdate` (upstream `pkg/controller/deployment/rolling.go`).
 
-use model::plan::Rule;
+use model::plan::{Rule, Wait};
 
 use crate::fenceposts::Fenceposts;
+use crate::member::Member;
 use crate::scale::{Scaled, Sizes, When};
 use crate::sync::{Stop, Sync};
 
@@ -25,6 +26,11 @@ impl Sync<'_> {
         let Some(new) = self.new.clone() else { return Ok(false) };
         let wanted = self.deployment.spec.replicas;
         let size = if new.replicas > wanted { wanted } else { self.new_replicas(new.replicas).map_err(crate::sync::failed)? };
+        if size < wanted {
+            let ceiling = wanted + Fenceposts::of(&self.deployment.spec).max_surge;
+            let figures = [("desired", wanted), ("new", size), ("total", self.total()), ("replicas+maxSurge", ceiling)];
+            self.waits.push(Wait::on(Rule::SurgeCeiling, &new.key.name).counting(&figures));
+        }
         let scaled = self.scale(vec![(new, size)], When::SizeDiffers, Rule::NewReplicaSetSize)?;
         scaled.error.map_or(Ok(scaled.any), |error| Err(Stop::Failed(error)))
     }
@@ -35,21 +41,41 @@ impl Sync<'_> {
         if self.old.iter().all(|member| !member.is_active()) {
             return Ok(false);
         }
-        let total: i32 = self.all().map(|member| member.replicas).sum();
         let new_unavailable = new.replicas - new.available();
-        let at_most = total - self.min_available() - new_unavailable;
+        let at_most = self.total() - self.min_available() - new_unavailable;
         if at_most <= 0 {
+            self.wait_for_availability();
             return Ok(false);
         }
-        let (sizes, up_to_date) = self.without_unhealthy(at_most);
+        let (sizes, behind) = self.without_unhealthy(at_most);
         let unhealthy = self.scale(sizes, When::SizeDiffers, Rule::UnhealthyOldReplicas)?;
         // A status that is behind a scale-down: nothing more is taken from the old ones before it has caught up.
-        if !self.goes_on(&unhealthy) || !up_to_date {
+        if !self.goes_on(&unhealthy) || behind.is_some() {
+            self.waits.extend(behind);
             return Ok(false);
         }
         let sizes = self.without_surplus();
         let surplus = self.scale(sizes, When::SizeDiffers, Rule::OldReplicasNotNeeded)?;
+        if self.old.iter().any(Member::is_active) {
+            self.wait_for_availability();
+        }
         Ok(self.goes_on(&surplus) && (unhealthy.any || surplus.any))
+    }
+
+    fn wait_for_availability(&mut self) {
+        let available: i32 = self.all().map(Member::available).sum();
+        let old: i32 = self.old.iter().map(|member| member.replicas).sum();
+        let figures = [
+            ("desired", self.deployment.spec.replicas),
+            ("old", old),
+            ("available", available),
+            ("replicas-maxUnavailable", self.min_available()),
+        ];
+        self.waits.push(Wait::new(Rule::AvailabilityFloor).counting(&figures));
+    }
+
+    fn total(&self) -> i32 {
+        self.all().map(|member| member.replicas).sum()
     }
 
     /// Upstream takes a failure here for "not scaled" and leaves it to the next event; here the sync is tried again besides.
@@ -62,8 +88,9 @@ impl Sync<'_> {
         self.deployment.spec.replicas - Fenceposts::of(&self.deployment.spec).max_unavailable
     }
 
-    /// Upstream `cleanupUnhealthyReplicas`, oldest first, up to one that claims more available pods than it wants; whether there was none.
-    fn without_unhealthy(&self, at_most: i32) -> (Sizes, bool) {
+    /// Upstream `cleanupUnhealthyReplicas`, oldest first, up to one that claims more available pods than it wants, for whose status there
+    /// is a wait then.
+    fn without_unhealthy(&self, at_most: i32) -> (Sizes, Option<Wait>) {
         let mut left = at_most;
         let mut sizes = Vec::new();
         for member in self.old.iter().filter(|member| member.is_active()) {
@@ -72,18 +99,19 @@ impl Sync<'_> {
             }
             let unhealthy = member.replicas - member.available();
             if unhealthy < 0 {
-                return (sizes, false);
+                let figures = [("size", member.replicas), ("available", member.available())];
+                return (sizes, Some(Wait::on(Rule::ReplicaSetStatusBehind, &member.key.name).counting(&figures)));
             }
             let fewer = unhealthy.min(left);
             left -= fewer;
             sizes.push((member.clone(), member.replicas - fewer));
         }
-        (sizes, true)
+        (sizes, None)
     }
 
     /// Upstream `scaleDownOldReplicaSetsForRollingUpdate`, oldest first.
     fn without_surplus(&self) -> Sizes {
-        let available: i32 = self.all().map(crate::member::Member::available).sum();
+        let available: i32 = self.all().map(Member::available).sum();
         let mut left = available - self.min_available();
         let mut sizes = Vec::new();
         for member in self.old.iter().filter(|member| member.is_active()) {

@@ -35,6 +35,7 @@ impl Sync<'_> {
             None => conditions::remove(&mut status.conditions, REPLICA_FAILURE),
         }
         self.stuck_check = self.stuck_check_after(&status);
+        self.note_waits(&status);
         self.new_status = Some(status);
     }
 
@@ -118,7 +119,7 @@ impl Sync<'_> {
     }
 
     /// Upstream `getReplicaFailures`: that of the new ReplicaSet, or the first.
-    fn replica_failure(&self) -> Option<&Condition> {
+    pub(crate) fn replica_failure(&self) -> Option<&Condition> {
         self.new.iter().chain(self.all()).find_map(|member| member.condition(REPLICA_FAILURE))
     }
 
@@ -145,7 +146,7 @@ fn has_timed_out(condition: &Condition, deadline: i32, now: Time) -> bool {
 }
 
 /// When the deadline ends; a condition without a time has none left.
-fn due(condition: &Condition, deadline: i32) -> Option<Time> {
+pub(crate) fn due(condition: &Condition, deadline: i32) -> Option<Time> {
     let updated = condition.last_update_time.as_deref().and_then(Timestamp::parse)?;
     Some(Time(updated.time().0.saturating_add(i64::from(deadline).saturating_mul(NANOS))))
 }

@@ -10,7 +10,8 @@ use std::time::Duration;
 use model::deployment::{DeploymentStatus, Strategy};
 use model::ownership::is_adoption;
 use model::plan::{
-    Answer, ApiError, Conclusion, Decision, Event, IfRefused, Lookup, Mode, OnError, Outcome, Plan, Question, StatusUpdate, Step, SyncError,
+    Answer, ApiError, Conclusion, Decision, Event, IfRefused, Lookup, Mode, OnError, Outcome, Plan, Question, Rule, StatusUpdate, Step,
+    SyncError, Wait,
 };
 use model::selector::Selector;
 use model::{Deployment, Uid, annotations, raw};
@@ -42,6 +43,8 @@ pub(crate) struct Sync<'v> {
     /// What went wrong without ending the sync.
     pub(crate) late_error: Option<SyncError>,
     pub(crate) events: Vec<Event>,
+    /// Why it goes no further.
+    pub(crate) waits: Vec<Wait>,
 }
 
 /// Why a sync does not go on.
@@ -87,6 +90,7 @@ impl<'v> Sync<'v> {
             stuck_check: None,
             late_error: None,
             events: Vec::new(),
+            waits: Vec::new(),
         }
     }
 
@@ -94,6 +98,7 @@ impl<'v> Sync<'v> {
         let spec = &self.deployment.spec;
         let selector = spec.selector.as_ref().map_err(|error| {
             let key = &self.deployment.key;
+            self.waits.push(Wait::new(Rule::InvalidSelector).saying(error.to_string()));
             failed(format!("deployment {key} has invalid label selector: {error}"))
         })?;
         if *selector != Selector::Nothing && selector.is_empty() {
@@ -102,12 +107,14 @@ impl<'v> Sync<'v> {
         }
         self.claim_replica_sets(selector)?;
         if self.deployment.deletion.is_some() {
+            self.waits.push(Wait::new(Rule::BeingDeleted));
             self.sync_revision()?;
             self.sync_status();
             return Ok(());
         }
         self.check_paused_conditions();
         if spec.paused {
+            self.waits.push(Wait::new(Rule::Paused));
             return self.sync_size();
         }
         if let Some(revision) = self.rollback_to() {
@@ -120,13 +127,17 @@ impl<'v> Sync<'v> {
         match &spec.strategy {
             Strategy::RollingUpdate { .. } => self.rollout_rolling(),
             Strategy::Recreate => self.rollout_recreate(),
-            Strategy::Unknown(strategy) => Err(failed(format!("unexpected deployment strategy type: {strategy}"))),
+            Strategy::Unknown(strategy) => {
+                self.waits.push(Wait::new(Rule::UnknownStrategy).saying(&**strategy));
+                Err(failed(format!("unexpected deployment strategy type: {strategy}")))
+            }
         }
     }
 
     fn refuse_to_select_all(&mut self) {
         let message = "This deployment is selecting all pods. A non-empty selector is required.";
         self.events.push(warning("SelectingAll", message.to_owned()));
+        self.waits.push(Wait::new(Rule::SelectsAll));
         self.status.observed_generation = self.status.observed_generation.max(self.deployment.generation);
     }
 
@@ -221,6 +232,7 @@ impl<'v> Sync<'v> {
             status: update,
             error: error.or(unwritten),
             events: self.events,
+            waits: self.waits,
         }
     }
 }

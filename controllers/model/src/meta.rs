@@ -187,6 +187,12 @@ impl Time {
         self.0.saturating_sub(earlier.0)
     }
 
+    /// This time plus that much.
+    #[must_use]
+    pub fn after(self, duration: std::time::Duration) -> Self {
+        Self(self.0.saturating_add(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)))
+    }
+
     /// This time plus so many seconds.
     #[must_use]
     pub fn plus_seconds(self, seconds: i64) -> Self {

@@ -8,7 +8,7 @@ use model::labels::Labels;
 use model::ownership::{Claimable as _, is_adoption};
 use model::plan::{
     Action, ApiError, Conclusion, Create, Decision, Delete, Expect, Lookup, Mode, NewObject, OnError, Outcomes, PODS, Plan, Question, Rule,
-    Stage, Step, SyncError,
+    Stage, Step, SyncError, Wait,
 };
 use model::pod::next_availability_check;
 use model::rank::sort_for_deletion;
@@ -16,7 +16,7 @@ use model::template::pod_from_template;
 use model::{OwnerRef, Pod, ReplicaSet, Time};
 
 use crate::view::{Managed, View};
-use crate::{claim, status};
+use crate::{claim, status, waits};
 
 /// No sync creates or deletes more pods than this (upstream `BurstReplicas`).
 pub const BURST_REPLICAS: usize = 500;
@@ -62,6 +62,13 @@ fn manage_replicas(view: &View, active: &[Arc<Pod>], now: Time) -> Decision {
     one_stage(steps.collect(), Mode::AllAtOnce, OnError::GoOn, Expect::Deletions)
 }
 
+/// The pods that would go first if the ReplicaSet were made smaller, in that order; `None` until [`Lookup::RelatedPods`] is answered.
+pub fn next_victims(view: &View, now: Time) -> Option<Vec<Arc<Pod>>> {
+    let claimed = view.progress.claimed.as_ref()?;
+    let related = view.progress.related.as_ref()?;
+    Some(sort_for_deletion(&claimed.mine, related, view.gates.pod_deletion_cost, now))
+}
+
 fn create(view: &View, count: usize) -> Decision {
     let owner = view.set.as_owner();
     // `conclude` says why.
@@ -102,7 +109,10 @@ pub fn conclude(view: &View, now: Time) -> Conclusion {
     let claimed = match (&set.spec.selector, &view.progress.claimed) {
         (Ok(_), Some(claimed)) if claimed.error.is_none() => claimed,
         // A selector that cannot be parsed ends the sync without an error: no retry would mend it.
-        (Err(_), _) => return Conclusion::default(),
+        (Err(error), _) => {
+            let waits = vec![Wait::new(Rule::InvalidSelector).saying(error.to_string())];
+            return Conclusion { waits, ..Conclusion::default() };
+        }
         _ => return Conclusion { error: view.claim_error(), ..Conclusion::default() },
     };
     let managed = view.progress.managed.as_ref();
@@ -119,7 +129,8 @@ pub fn conclude(view: &View, now: Time) -> Conclusion {
         None if conflicts > 0 => Some(SyncError(format!("{conflicts} pods changed before they could be deleted"))),
         None => None,
     };
-    Conclusion { status: status::update(set, new), requeue_after, error, events: Vec::new() }
+    let waits = waits::of(view, &claimed.mine, &new, requeue_after, now);
+    Conclusion { status: status::update(set, new), requeue_after, error, events: Vec::new(), waits }
 }
 
 /// Why pods that are wanted were not even asked for.

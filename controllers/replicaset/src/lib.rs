@@ -9,8 +9,9 @@ mod decide;
 mod events;
 mod status;
 mod view;
+mod waits;
 
 pub use age_ratio::deletion_age_ratios;
-pub use decide::{BURST_REPLICAS, conclude, decide};
+pub use decide::{BURST_REPLICAS, conclude, decide, next_victims};
 pub use events::event;
 pub use view::{Gates, View};

@@ -22,6 +22,7 @@ mod status;
 pub mod sync;
 mod update;
 mod view;
+mod waits;
 
 pub use events::event;
 pub use sync::{conclude, decide};

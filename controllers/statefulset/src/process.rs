@@ -1,6 +1,6 @@
 //! The set's pods and claims towards what the set says (upstream `stateful_set_control.go` `updateStatefulSet`).
 
-use model::plan::{Action, OnError, Plan, Reown, STATEFULSETS, Step, SyncError};
+use model::plan::{Action, OnError, Plan, Reown, Rule, STATEFULSETS, Step, SyncError, Wait};
 use model::statefulset::UpdateStrategyType;
 
 use crate::events::warning;
@@ -18,6 +18,7 @@ impl Sync<'_> {
         status::count(&mut new, self.pods.iter(), revisions, self.availability());
         self.status = Some(new);
         if self.set.deletion.is_some() {
+            self.waits.push(Wait::new(Rule::BeingDeleted));
             return Ok(());
         }
         self.refuse_unknown_strategy()?;
@@ -40,6 +41,7 @@ impl Sync<'_> {
             _ => return Ok(()),
         };
         self.events.push(warning("UnknownStrategy", message.clone()));
+        self.waits.push(Wait::new(Rule::UnknownStrategy).saying(message.as_str()));
         Err(failed(message))
     }
 
@@ -54,6 +56,9 @@ impl Sync<'_> {
         if burst || !replicas.is_waiting {
             claims = self.condemned_claims(slots);
             condemned = self.condemned(slots);
+            if !burst {
+                self.wait_for_condemned(slots, !condemned.is_empty());
+            }
             stages.push(stage(&claims, burst, OnError::StopSync));
             stages.push(stage(&condemned, burst, OnError::StopSync));
         }
@@ -71,6 +76,9 @@ impl Sync<'_> {
         let availability = self.availability();
         if let Some(status) = &mut self.status {
             status::count(status, slots.pods(), revisions, availability);
+        }
+        if burst {
+            self.wait_for_burst();
         }
         if results.errors.is_empty() { Ok(is_waiting) } else { Err(Stop::Failed(SyncError(aggregate(&results.errors)))) }
     }

@@ -1,7 +1,7 @@
 //! The update strategy `Recreate`: no pod of the new revision before the last old one is gone (upstream `stateful_set_control.go`
 //! `recreateDeleteAndWait`).
 
-use model::plan::{Mode, OnError, Plan, Rule, SyncError};
+use model::plan::{Mode, OnError, Plan, Rule, SyncError, Wait};
 
 use crate::job::{aggregate, failure};
 use crate::replicas::delete;
@@ -27,6 +27,8 @@ impl Sync<'_> {
             }
             return Ok(true);
         }
+        let count = i32::try_from(old.len()).unwrap_or(i32::MAX);
+        self.waits.extend(old.first().map(|pod| Wait::on(Rule::OldPodsRun, &pod.name).counting(&[("old", count)])));
         let steps = old.into_iter().filter(|pod| pod.deletion.is_none()).map(|pod| delete(pod, Rule::RecreateStopsOld));
         let (plan, outcomes) = self.act(Plan::one_stage(steps.collect(), Mode::SlowStart, OnError::SkipRest))?;
         let availability = self.availability();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::plan::{Action, Create, Delete, NewName, NewObject, PODS, Rule, Step};
+use model::plan::{Action, Create, Delete, NewName, NewObject, PODS, Rule, Step, Wait};
 use model::pod::Phase;
 use model::statefulset::UpdateStrategyType;
 use model::{Pod, StatefulSet, Uid, raw};
@@ -56,6 +56,9 @@ impl<'v> Sync<'v> {
                 }
             };
             let is_wrong = !job.errors.is_empty();
+            if in_order && !job.then.is_empty() && !slots.replicas.contains_key(&ordinal) {
+                self.waits.push(Wait::on(Rule::PodNotAvailable, &job.pod));
+            }
             jobs.push(job);
             if in_order && (is_waiting || is_wrong) {
                 return Ok(Replicas { jobs, is_waiting: true });
@@ -69,6 +72,7 @@ impl<'v> Sync<'v> {
         let holder = Holder { name: &pod.name, uid: pod.uid, ordinal };
         let mut job = Job::of(&*pod.name);
         if pod.is_finished() {
+            self.waits.push(Wait::on(if pod.deletion.is_some() { Rule::PodTerminating } else { Rule::PodNotAvailable }, &pod.name));
             if pod.deletion.is_none() {
                 self.tell_of_finished(pod);
                 job.then.push(delete(pod, Rule::PodFinished));
@@ -82,6 +86,7 @@ impl<'v> Sync<'v> {
         let is_unavailable = self.availability().is_unavailable(pod) || !is_running_and_ready(pod);
         if is_unavailable && !self.set.spec.allows_burst() {
             self.tell_of_stall(pod, ordinal, revisions);
+            self.wait_for(pod);
             if is_pending {
                 self.fix_retention(&mut job, holder);
             }
@@ -101,6 +106,7 @@ impl<'v> Sync<'v> {
     fn new_replica(&mut self, ordinal: i32, templates: &mut Templates<'v>) -> Result<Job, Stop> {
         let mut job = Job::of(self.set.pod_name(ordinal));
         if self.claim_is_stale(ordinal) {
+            self.waits.push(Wait::on(Rule::ClaimTerminating, &job.pod));
             return Ok(job);
         }
         job.wants_claims_to = Some(Verb::Create);
@@ -173,6 +179,8 @@ impl<'v> Sync<'v> {
                 revisions.update,
             );
             self.events.push(warning("RolloutStalled", message));
+            let command = format!("kubectl delete pod {} --namespace {}", pod.name, pod.namespace);
+            self.waits.push(Wait::on(Rule::RolloutStalled, &pod.name).saying(command));
         }
     }
 }

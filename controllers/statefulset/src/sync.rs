@@ -9,7 +9,7 @@ use std::time::Duration;
 use model::ownership::is_adoption;
 use model::plan::{
     Action, Answer, ApiError, Conclusion, Decision, Event, IfRefused, Mode, ObjectRef, OnError, Outcome, Outcomes, Own, Ownership, Patch,
-    Plan, Question, Rule, StatusUpdate, Step, SyncError,
+    Plan, Question, Rule, StatusUpdate, Step, SyncError, Wait,
 };
 use model::pod::next_availability_check;
 use model::selector::Selector;
@@ -43,6 +43,8 @@ pub(crate) struct Sync<'v> {
     /// What went wrong without ending the sync.
     pub(crate) late_error: Option<SyncError>,
     pub(crate) events: Vec<Event>,
+    /// Why it goes no further.
+    pub(crate) waits: Vec<Wait>,
 }
 
 /// Why a sync does not go on.
@@ -87,14 +89,21 @@ impl<'v> Sync<'v> {
             status: None,
             late_error: None,
             events: Vec::new(),
+            waits: Vec::new(),
         };
         let ended = sync.sync_stateful_set();
         (sync, ended)
     }
 
     fn sync_stateful_set(&mut self) -> Result<(), Stop> {
-        // No retry would mend it.
-        let Ok(selector) = &self.set.spec.selector else { return Ok(()) };
+        let selector = match &self.set.spec.selector {
+            Ok(selector) => selector,
+            // No retry would mend it.
+            Err(error) => {
+                self.waits.push(Wait::new(Rule::InvalidSelector).saying(error.to_string()));
+                return Ok(());
+            }
+        };
         self.list_revisions(selector);
         self.adopt_orphan_revisions()?;
         self.claim_pods(selector)?;
@@ -204,7 +213,9 @@ impl<'v> Sync<'v> {
             Err(Stop::Failed(error)) => Some(self.late_error.unwrap_or(error)),
             Ok(()) | Err(Stop::Until(_)) => self.late_error,
         };
-        let Some(mut status) = self.status else { return Conclusion { error, events: self.events, ..Conclusion::default() } };
+        let Some(mut status) = self.status else {
+            return Conclusion { error, events: self.events, waits: self.waits, ..Conclusion::default() };
+        };
         let min_ready_seconds = self.set.spec.min_ready_seconds;
         let waits = error.is_none() && min_ready_seconds > 0 && status.ready_replicas != status.available_replicas;
         let requeue_after = waits.then(|| {
@@ -217,7 +228,7 @@ impl<'v> Sync<'v> {
             Ok(update) => (update, None),
             Err(error) => (None, Some(SyncError(format!("writing the status: {error}")))),
         };
-        Conclusion { status, requeue_after, error: error.or(unwritten), events: self.events }
+        Conclusion { status, requeue_after, error: error.or(unwritten), events: self.events, waits: self.waits }
     }
 }
 

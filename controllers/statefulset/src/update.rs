@@ -16,7 +16,7 @@ use crate::slots::{Availability, Slots, revision_of};
 use crate::sync::{Stop, Sync, failed};
 
 /// What an update looks at.
-struct Update<'a> {
+pub(crate) struct Update<'a> {
     set: &'a StatefulSet,
     slots: &'a Slots,
     target: &'a str,
@@ -28,11 +28,13 @@ struct Update<'a> {
 impl Sync<'_> {
     /// Deletes outdated pods, highest ordinal first; the next sync makes them anew.
     pub(crate) fn update_pods(&mut self, slots: &Slots, revisions: &Revisions) -> Result<(), Stop> {
+        let update = Update { set: self.set, slots, target: &revisions.update, availability: self.availability() };
         if self.set.spec.update_strategy.r#type != UpdateStrategyType::RollingUpdate {
+            self.wait_for_update(&update, 0);
             return Ok(());
         }
-        let update = Update { set: self.set, slots, target: &revisions.update, availability: self.availability() };
         let doomed = if self.view.gates.max_unavailable { update.several().map_err(failed)? } else { update.next().into_iter().collect() };
+        self.wait_for_update(&update, doomed.len());
         let steps = doomed.into_iter().map(|pod| delete(pod, Rule::RevisionOutdated)).collect();
         let (plan, outcomes) = self.act(Plan::one_stage(steps, Mode::OneByOne, OnError::SkipRest))?;
         for (step, outcome) in outcomes.of(&plan) {
@@ -57,6 +59,17 @@ impl<'a> Update<'a> {
     fn targets(&self) -> impl Iterator<Item = &'a Arc<Pod>> {
         let set = self.set;
         self.slots.replicas.iter().rev().take_while(|(ordinal, _)| is_above_partition(set, **ordinal)).map(|(_, pod)| pod)
+    }
+
+    /// How many pods are outdated: at or above the partition, and below it.
+    pub(crate) fn outdated_counts(&self) -> (i32, i32) {
+        let outdated = self.slots.replicas.iter().filter(|(_, pod)| pod.deletion.is_none() && self.is_outdated(pod));
+        outdated.fold(
+            (0, 0),
+            |(above, below), (ordinal, _)| {
+                if is_above_partition(self.set, *ordinal) { (above + 1, below) } else { (above, below + 1) }
+            },
+        )
     }
 
     /// Of another revision, or without a volume that the set's pods have: neither can be changed in place.

@@ -8,6 +8,7 @@ mod action;
 mod outcome;
 mod resource;
 mod rule;
+mod wait;
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ pub use action::{Action, Create, Delete, Edit, NewName, NewObject, Own, Owner, O
 pub use outcome::{ApiError, Outcome, Outcomes};
 pub use resource::{CONTROLLERREVISIONS, DEPLOYMENTS, PERSISTENTVOLUMECLAIMS, PODS, REPLICASETS, Resource, STATEFULSETS};
 pub use rule::Rule;
+pub use wait::Wait;
 
 use crate::meta::{ObjectKey, ResourceVersion, Uid};
 
@@ -177,6 +179,8 @@ pub struct Conclusion {
     pub error: Option<SyncError>,
     /// What there is to tell about the sync as a whole.
     pub events: Vec<Event>,
+    /// Why there was nothing more to be done although not all is as it should be; empty if all is.
+    pub waits: Vec<Wait>,
 }
 
 /// A status to be written by PUT.
