@@ -1,19 +1,46 @@
 //! Log lines: constant text with fields, on standard error.
 
 use std::io::IsTerminal;
+use std::sync::Arc;
 
 use tracing_subscriber::EnvFilter;
 
-/// Starts logging. `RUST_LOG` overrides the verbosity.
-pub(crate) fn start(verbosity: u8, format: &str) {
-    let directives = match verbosity {
+/// Changes what is logged while the process runs. Clones change the same.
+#[derive(Clone)]
+pub(crate) struct Verbosity(Arc<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>);
+
+/// Starts logging. `RUST_LOG` overrides the verbosity, until somebody changes it.
+pub(crate) fn start(verbosity: u8, format: &str) -> Verbosity {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| filter(verbosity.into()));
+    let colours = std::io::stderr().is_terminal();
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
+    if format == "json" {
+        let lines = lines.json().with_filter_reloading();
+        let handle = lines.reload_handle();
+        lines.init();
+        Verbosity(Arc::new(move |filter| handle.reload(filter).map_err(|error| error.to_string())))
+    } else {
+        let lines = lines.with_filter_reloading();
+        let handle = lines.reload_handle();
+        lines.init();
+        Verbosity(Arc::new(move |filter| handle.reload(filter).map_err(|error| error.to_string())))
+    }
+}
+
+fn filter(verbosity: u32) -> EnvFilter {
+    EnvFilter::new(match verbosity {
         0 | 1 => "info",
         2 | 3 => "info,machinery=debug,workloads_controller_manager=debug",
         4 | 5 => "debug,h2=info,hyper_util=info",
         _ => "trace",
-    };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(directives));
-    let colours = std::io::stderr().is_terminal();
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
-    if format == "json" { lines.json().init() } else { lines.init() }
+    })
+}
+
+// === impl Verbosity ===
+
+impl Verbosity {
+    /// From now on, as `-v` would have it.
+    pub(crate) fn set(&self, verbosity: u32) -> Result<(), String> {
+        (self.0)(filter(verbosity))
+    }
 }

@@ -1,107 +1,217 @@
-//! `/healthz` and `/metrics`, over plain HTTP on loopback.
+//! HTTPS for health, metrics and debug pages, with delegated authentication and authorization, as upstream's components serve it
+//! (controller-manager `app/serve.go` `BuildHandlerChain`).
+//!
+//! All of it runs on a thread of its own: neither a slow client nor cryptography delays a reconcile, and no reconcile delays an answer
+//! about health.
 
+mod access;
+mod answer;
 pub(crate) mod health;
+mod net;
+pub(crate) mod pages;
+mod tls;
+mod trust;
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_LENGTH, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::Full;
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto::Builder;
-use prometheus::{Registry, TextEncoder};
-use tokio::net::TcpListener;
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::{Body as _, Incoming};
+use machinery::client::{ClientMetrics, ClientOptions};
+use prometheus::Registry;
+use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
-use tracing::{debug, warn};
+use tracing::{error, info, warn};
 
-use self::health::{Checks, Probe};
+use self::access::{Authentication, Authorization, Gate, Reviewer};
+use self::answer::Body;
+use self::health::Checks;
+use self::net::{Answers, Peer};
+use self::pages::inspection::Inspection;
+use self::pages::{Asked, Pages};
+use self::trust::Trust;
+use crate::app::kubeconfig;
+use crate::options::Options;
+use crate::telemetry::Verbosity;
 
-/// A bound socket, so that a port in use is an error at start and not later.
+/// Requests being worked on, health pages apart. Each may wait for reviews.
+const REQUESTS: usize = 128;
+/// What may be sent to a page that takes something.
+const BODY: usize = 1024;
+const BODY_TIME: Duration = Duration::from_secs(10);
+
+/// What is served, and how.
+#[derive(Clone)]
+pub(crate) struct Served {
+    /// The flags.
+    pub(crate) options: Options,
+    /// The metrics.
+    pub(crate) registry: Registry,
+    /// The health checks.
+    pub(crate) checks: Checks,
+    /// The pages that others have added, and room for more.
+    pub(crate) pages: Pages,
+    /// What the debug pages look into.
+    pub(crate) inspection: Inspection,
+    /// What is logged.
+    pub(crate) verbosity: Verbosity,
+    /// How the API server is asked about clients.
+    pub(crate) client: ClientOptions,
+    /// The client's metrics.
+    pub(crate) client_metrics: ClientMetrics,
+}
+
+/// A bound socket and all that was read from files, so that what is wrong with them is an error at the start.
 pub(crate) struct Server {
     listener: TcpListener,
-    registry: Registry,
-    checks: Checks,
+    trust: Trust,
+    authentication: Option<kube::Config>,
+    authorization: Option<kube::Config>,
+    served: Served,
+}
+
+/// Answers requests.
+#[derive(Clone)]
+struct Service {
+    gate: Gate,
+    pages: Pages,
+    slots: Arc<Semaphore>,
 }
 
 // === impl Server ===
 
 impl Server {
-    /// Binds the address.
-    pub(crate) async fn bind(address: SocketAddr, registry: Registry, checks: Checks) -> anyhow::Result<Self> {
-        let listener = TcpListener::bind(address).await.with_context(|| format!("--bind-address, --port: cannot listen on {address}"))?;
-        Ok(Self { listener, registry, checks })
+    /// Binds the address and reads the files.
+    pub(crate) async fn bind(served: Served) -> anyhow::Result<Self> {
+        let Options { serving, authentication, authorization, .. } = &served.options;
+        let asked = authentication.authentication_kubeconfig.as_deref();
+        let authentication_config = reviews("--authentication-kubeconfig", asked).await?;
+        let authorization_config = reviews("--authorization-kubeconfig", authorization.authorization_kubeconfig.as_deref()).await?;
+        let trust = Trust::new(serving, authentication, authentication_config.is_some())?;
+        let listener = listen((serving.bind_address, serving.secure_port).into())
+            .with_context(|| format!("--bind-address, --secure-port: cannot listen on {}:{}", serving.bind_address, serving.secure_port))?;
+        pages::install(&served)?;
+        Ok(Self { listener, trust, authentication: authentication_config, authorization: authorization_config, served })
     }
 
-    /// Answers until told to stop.
+    /// Serves, on another thread, until told to stop.
     pub(crate) async fn run(self, stop: CancellationToken) {
-        let connections = TaskTracker::new();
-        loop {
-            let accepted = tokio::select! {
-                () = stop.cancelled() => break,
-                accepted = self.listener.accept() => accepted,
-            };
-            match accepted {
-                Ok((socket, _)) => {
-                    let (registry, checks) = (self.registry.clone(), self.checks.clone());
-                    let stop = stop.clone();
-                    connections.spawn(async move {
-                        let service = service_fn(move |request| {
-                            let answer = answer(&request, &registry, &checks);
-                            async move { Ok::<_, Infallible>(answer) }
-                        });
-                        let builder = Builder::new(TokioExecutor::new());
-                        let connection = builder.serve_connection(TokioIo::new(socket), service);
-                        tokio::select! {
-                            ended = connection => if let Err(error) = ended { debug!(%error, "A connection broke") },
-                            () = stop.cancelled() => {}
-                        }
-                    });
-                }
-                Err(error) => {
-                    // Out of file descriptors, most likely: accepting again at once would spin.
-                    warn!(%error, "Accepting a connection failed");
-                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-                }
-            }
+        let (ended, end) = oneshot::channel();
+        let thread = std::thread::Builder::new().name("serving".to_owned()).spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let result = runtime.context("starting the async runtime").and_then(|runtime| runtime.block_on(self.serve(stop)));
+            // Nobody listens any more if the process ends at once.
+            let _ = ended.send(result);
+        });
+        let result = match thread {
+            Ok(_) => end.await.unwrap_or_else(|_| Err(anyhow::anyhow!("its thread has panicked"))),
+            Err(error) => Err(error.into()),
+        };
+        if let Err(error) = result {
+            error!(error = format!("{error:#}"), "Serving has failed");
         }
-        connections.close();
-        connections.wait().await;
+    }
+
+    async fn serve(self, stop: CancellationToken) -> anyhow::Result<()> {
+        let Options { authentication, authorization, .. } = &self.served.options;
+        let reviewer = |config: &kube::Config| Reviewer::new(config, &self.served.client, &self.served.client_metrics);
+        let tokens = self.authentication.as_ref().map(reviewer).transpose().context("--authentication-kubeconfig")?;
+        let access = self.authorization.as_ref().map(reviewer).transpose().context("--authorization-kubeconfig")?;
+        let ttl = authentication.authentication_token_webhook_cache_ttl;
+        let provider = Arc::clone(self.trust.protocol().provider());
+        let who = Authentication::new(self.trust.authorities(), provider, tokens.clone(), ttl)?;
+        let gate = Gate::new(who, Authorization::new(authorization, access));
+        let service = Service { gate, pages: self.served.pages.clone(), slots: Arc::new(Semaphore::new(REQUESTS)) };
+        info!(address = %self.listener.local_addr()?, "Serving securely");
+        self.listener.set_nonblocking(true)?;
+        let listener = tokio::net::TcpListener::from_std(self.listener)?;
+        let accepting = net::accept(listener, self.trust.tls(), service, stop);
+        tokio::select! {
+            () = accepting => Ok(()),
+            kept = self.trust.keep(tokens) => kept.map(|never: Infallible| match never {}),
+        }
     }
 }
 
-fn answer(request: &Request<Incoming>, registry: &Registry, checks: &Checks) -> Response<Full<Bytes>> {
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return text(StatusCode::METHOD_NOT_ALLOWED, "text/plain; charset=utf-8", "only GET\n");
+/// Who is asked about clients (upstream `DelegatingAuthenticationOptions.getClient` with `RemoteKubeConfigFileOptional`).
+async fn reviews(flag: &str, path: Option<&Path>) -> anyhow::Result<Option<kube::Config>> {
+    if let Some(path) = path {
+        return kubeconfig(flag, path).await.map(Some);
     }
-    match request.uri().path() {
-        "/healthz" => health(Probe::Healthz, request, checks),
-        "/livez" => health(Probe::Livez, request, checks),
-        "/readyz" => health(Probe::Readyz, request, checks),
-        "/metrics" => match TextEncoder::new().encode_to_string(&registry.gather()) {
-            Ok(metrics) => text(StatusCode::OK, prometheus::TEXT_FORMAT, metrics),
-            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, "text/plain; charset=utf-8", error.to_string()),
-        },
-        _ => text(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n"),
+    if std::env::var_os("KUBERNETES_SERVICE_HOST").is_none() {
+        warn!("No {flag}, and this is no pod: only system:masters and what is open to everybody is let in");
+        return Ok(None);
+    }
+    match kube::Config::incluster() {
+        Ok(mut config) => {
+            config.proxy_url = None;
+            Ok(Some(config))
+        }
+        Err(error) => {
+            warn!(%error, "No {flag}, and the pod's service account cannot be used");
+            Ok(None)
+        }
     }
 }
 
-fn health(probe: Probe, request: &Request<Incoming>, checks: &Checks) -> Response<Full<Bytes>> {
-    let query: Vec<_> = form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes()).into_owned().collect();
-    let excluded = query.iter().filter(|(name, _)| name == "exclude").map(|(_, value)| value.clone()).collect();
-    let report = checks.report(probe, query.iter().any(|(name, _)| name == "verbose"), &excluded);
-    let status = if report.healthy { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
-    text(status, "text/plain; charset=utf-8", report.body)
+/// As Go listens: an unspecified address is that of both families.
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    if !address.ip().is_unspecified() {
+        return TcpListener::bind(address);
+    }
+    match TcpListener::bind((IpAddr::V6(Ipv6Addr::UNSPECIFIED), address.port())) {
+        Err(error) if error.kind() != ErrorKind::AddrInUse && error.kind() != ErrorKind::PermissionDenied => {
+            TcpListener::bind((IpAddr::V4(Ipv4Addr::UNSPECIFIED), address.port()))
+        }
+        listener => listener,
+    }
 }
 
-fn text(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(body.into()));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static(content_type));
-    response
+// === impl Service ===
+
+impl Service {
+    async fn respond(&self, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
+        let (parts, body) = request.into_parts();
+        // Whether the process lives must be told whatever else is asked.
+        let health = matches!(parts.uri.path(), "/healthz" | "/livez" | "/readyz");
+        let slot = self.slots.try_acquire();
+        if slot.is_err() && !health {
+            return answer::too_many();
+        }
+        if let Err(refusal) = self.gate.admit(&parts, peer).await {
+            return refusal;
+        }
+        let body = if parts.method == Method::PUT {
+            match tokio::time::timeout(BODY_TIME, Limited::new(body, BODY).collect()).await {
+                Ok(Ok(body)) => body.to_bytes(),
+                Ok(Err(error)) => return answer::error(StatusCode::BAD_REQUEST, &format!("error reading request body: {error}")),
+                Err(_) => return answer::error(StatusCode::REQUEST_TIMEOUT, "the request's body does not come"),
+            }
+        } else {
+            Bytes::new()
+        };
+        self.pages.answer(&Asked::new(&parts, body))
+    }
+}
+
+impl Answers for Service {
+    async fn answer(self, request: Request<Incoming>, peer: Peer) -> Response<Body> {
+        let head = request.method() == Method::HEAD;
+        let mut response = self.respond(request, &peer).await;
+        if head {
+            if let Some(length) = response.body().size_hint().exact() {
+                response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));
+            }
+            *response.body_mut() = Empty::new().boxed_unsync();
+        }
+        response
+    }
 }

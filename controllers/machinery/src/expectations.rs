@@ -155,14 +155,18 @@ impl Expectations {
     /// What the owner still waits for, expired or not.
     pub fn pending(&self, key: &ObjectKey, owner: Uid) -> Option<Pending> {
         let records = self.records.lock();
-        let record = records.get(key).filter(|record| record.owner == owner)?;
-        let open = !record.unknown.is_empty() || !record.is_fulfilled();
-        open.then(|| Pending {
-            creations: record.creations,
-            deletions: record.deletions.len(),
-            unknown: record.unknown.clone(),
-            since: record.since,
-        })
+        records.get(key).filter(|record| record.owner == owner)?.pending()
+    }
+
+    /// How many owners wait for something, and what the first `shown` of them wait for: for debug pages.
+    pub fn all_pending(&self, shown: usize) -> (usize, Vec<(ObjectKey, Pending)>) {
+        let records = self.records.lock();
+        let mut pending: Vec<_> = records.iter().filter_map(|(key, record)| Some((key.clone(), record.pending()?))).collect();
+        drop(records);
+        pending.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        let count = pending.len();
+        pending.truncate(shown);
+        (count, pending)
     }
 
     /// The owner of that UID is gone; the record of another object of the same name stays.
@@ -200,6 +204,16 @@ impl Expectations {
 impl Record {
     fn is_fulfilled(&self) -> bool {
         self.creations <= 0 && self.deletions.is_empty()
+    }
+
+    fn pending(&self) -> Option<Pending> {
+        let open = !self.unknown.is_empty() || !self.is_fulfilled();
+        open.then(|| Pending {
+            creations: self.creations,
+            deletions: self.deletions.len(),
+            unknown: self.unknown.clone(),
+            since: self.since,
+        })
     }
 
     /// Whether that creation was unknown; it no longer is.
