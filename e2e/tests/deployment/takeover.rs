@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use crate::history::History;
 use crate::rig::{CONTROLLERS, Shared, Subject, control_plane, deployment, fleet, rolling, set_name, size_of};
 use crate::support::templates::{
-    Change, markup, newer_fields, nothing_further_inside, nothing_in_many_forms, quantities, quantities_respelled,
+    Change, amounts, constrained, described, markup, newer_fields, nothing_further_inside, nothing_in_many_forms, numbers, of_late,
+    quantities, quantities_respelled, sorted_oddly,
 };
 use crate::support::{PATIENCE, Space, name_of};
 
@@ -66,8 +67,14 @@ fn long_name() -> String {
 
 fn cases() -> Vec<Case> {
     let plain = |_: &mut Value| {};
-    let cases: [(&str, Change); 12] = [
+    let cases: [(&str, Change); 18] = [
         ("plain", plain),
+        ("amounts", amounts),
+        ("constrained", constrained),
+        ("sorted-oddly", sorted_oddly),
+        ("described", described),
+        ("numbers", numbers),
+        ("of-late", of_late),
         ("quantities", quantities),
         ("respelled", quantities_respelled),
         ("nothing", nothing_in_many_forms),

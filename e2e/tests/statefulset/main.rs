@@ -32,6 +32,7 @@ mod sts_revisions;
 mod sts_updates;
 mod takeover;
 mod unavailable;
+mod under_way;
 
 use std::process::ExitCode;
 

@@ -13,13 +13,15 @@ use serde_json::{Value, json};
 
 use crate::history::History;
 use crate::rig::{
-    CONTROLLERS, IMAGE, Shared, Subject, by_hand, claim_template, comings_and_goings, control_plane, fleet, names, partition, revision_in,
-    revisions_in, stateful_set, status_of,
+    CONTROLLERS, IMAGE, Shared, Subject, by_hand, comings_and_goings, control_plane, fleet, names, partition, revision_in, revisions_in,
+    stateful_set, status_of,
 };
 use crate::support::templates::{
-    Change, container, markup, newer_fields, nothing_further_inside, nothing_in_many_forms, quantities, quantities_respelled,
+    Change, amounts, annotated, constrained, described, equipped, markup, newer_fields, nothing_further_inside, nothing_in_many_forms,
+    numbers, of_late, probes, quantities, quantities_respelled, sorted_oddly,
 };
 use crate::support::{Space, minor_release};
+use crate::under_way::UnderWay;
 
 /// A set that is hard to take over.
 struct Case {
@@ -27,59 +29,15 @@ struct Case {
     change: Change,
 }
 
-fn probes(object: &mut Value) {
-    container(object)["ports"] = json!([{"name": "http", "containerPort": 80}, {"containerPort": 53, "protocol": "UDP"}]);
-    container(object)["readinessProbe"] = json!({"httpGet": {"port": "http"}});
-    container(object)["livenessProbe"] = json!({"tcpSocket": {"port": 80}, "failureThreshold": 30});
-    container(object)["startupProbe"] = json!({"exec": {"command": ["sh", "-c", "test -f /tmp/a && exit 0"]}, "periodSeconds": 1});
-    container(object)["lifecycle"] = json!({"preStop": {"httpGet": {"path": "/stop?a=1&b=<2>", "port": 8080}}});
-}
-
-/// Numbers that are no floats, and one that Go's way over a float rounds.
-fn numbers(object: &mut Value) {
-    let spec = &mut object["spec"]["template"]["spec"];
-    spec["terminationGracePeriodSeconds"] = json!(9_007_199_254_740_993_i64);
-    spec["securityContext"] = json!({"runAsUser": 1_000_720_000_i64, "fsGroup": 0, "supplementalGroups": [1, 2_147_483_647]});
-    spec["tolerations"] =
-        json!([{"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 10_000_000_000_000_000_i64}]);
-    spec["volumes"] = json!([{"name": "info", "downwardAPI": {"defaultMode": 256, "items": [
-        {"path": "labels", "mode": 0, "fieldRef": {"fieldPath": "metadata.labels"}},
-    ]}}]);
-}
-
-fn equipped(object: &mut Value) {
-    object["spec"]["volumeClaimTemplates"] = json!([claim_template("datadir"), claim_template("logs")]);
-    object["spec"]["template"]["spec"]["volumes"] = json!([{"name": "scratch", "emptyDir": {"medium": "Memory", "sizeLimit": "64Mi"}}]);
-    object["spec"]["template"]["spec"]["initContainers"] = json!([
-        {"name": "init", "image": "registry.example/init", "restartPolicy": "Always", "env": [{"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]},
-    ]);
-}
-
-/// What people keep on their objects goes to the revision.
-fn annotated(object: &mut Value) {
-    object["metadata"]["annotations"] =
-        json!({"example.com/note": "a < b & \u{fc}", "kubectl.kubernetes.io/last-applied-configuration": "{}"});
-    object["spec"]["template"]["metadata"]["labels"]["tier"] = json!("Back-End_1");
-    object["spec"]["template"]["metadata"]["annotations"] = json!({"a/b": "\u{7f}\u{1}", "z": "\\u003c"});
-}
-
-fn constrained(object: &mut Value) {
-    let spec = &mut object["spec"]["template"]["spec"];
-    spec["topologySpreadConstraints"] =
-        json!([{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}]);
-    spec["affinity"] = json!({"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
-        {"weight": 1, "podAffinityTerm": {"topologyKey": "host", "labelSelector": {"matchExpressions": [
-            {"key": "app", "operator": "NotIn", "values": ["a", "b"]},
-        ]}}},
-    ]}});
-    spec["dnsConfig"] = json!({"options": [{"name": "ndots", "value": "2"}, {"name": "edns0"}]});
-    spec["hostAliases"] = json!([{"ip": "10.0.0.1", "hostnames": ["a.example"]}]);
-}
-
 fn cases() -> Vec<Case> {
     let plain = |_: &mut Value| {};
-    let all: [(&'static str, Change); 15] = [
+    let all: [(&'static str, Change); 20] = [
         ("plain", plain),
+        ("amounts", amounts),
+        ("sorted-oddly", sorted_oddly),
+        ("described", described),
+        ("of-late", of_late),
+        ("of-1-33", plain),
         ("quantities", quantities),
         ("respelled", quantities_respelled),
         ("nothing", nothing_in_many_forms),
@@ -144,12 +102,27 @@ async fn essences(space: &Space) -> Result<BTreeMap<String, Essence>> {
 /// A control plane where the controller changes hands.
 struct World {
     // Fields are dropped in this order: clients end before their server.
-    _fleet: Fleet,
+    fleet: Fleet,
     plane: ControlPlane,
+}
+
+/// What Kubernetes 1.33 has left of a set: a revision that says that there is no `creationTimestamp`, and no set yet.
+async fn leave_a_revision_of_1_33(space: &Space, name: &str) -> Result<()> {
+    let mut served = space.apps(Method::POST, "statefulsets?dryRun=All", &stateful_set(name, 1)).await?;
+    let mut template = served["spec"]["template"].take();
+    template["$patch"] = json!("replace");
+    template["metadata"]["creationTimestamp"] = Value::Null;
+    let revision = json!({
+        "apiVersion": "apps/v1", "kind": "ControllerRevision",
+        "metadata": {"name": format!("{name}-55fd57d68"), "labels": {"app": name, "controller.kubernetes.io/hash": "55fd57d68"}},
+        "data": {"spec": {"template": template}}, "revision": 3,
+    });
+    space.apps(Method::POST, "controllerrevisions", &revision).await.map(drop)
 }
 
 /// Makes all sets, and brings each where it is to be.
 async fn make(space: &Space) -> Result<()> {
+    leave_a_revision_of_1_33(space, "of-1-33").await?;
     for Case { name, change } in cases() {
         let mut object = stateful_set(name, 1);
         change(&mut object);
@@ -162,6 +135,7 @@ async fn make(space: &Space) -> Result<()> {
         space.set_image("rolled-back", image).await?;
         space.complete("rolled-back").await?;
     }
+    ensure!(space.revisions_of("of-1-33").await?.len() == 1, "its revision was not recognised");
     space.set_image("partitioned", "registry.example/app:2").await?;
     let (current, update) = revisions_in(&space.observed("partitioned").await?);
     ensure!(current != update, "its only pod is below the partition");
@@ -199,13 +173,15 @@ async fn untouched(space: &Space) -> Result<(Option<String>, Vec<Option<String>>
 
 pub(crate) async fn revisions_are_upstreams_to_the_byte_and_sets_change_hands_both_ways(cluster: Shared) -> Result<()> {
     let plane = control_plane().await?;
-    let world = World { _fleet: fleet(&plane).await?, plane };
+    let world = World { fleet: fleet(&plane).await?, plane };
     let (theirs, ours) = (Space::new(&world.plane, "theirs").await?, Space::new(&world.plane, "ours").await?);
     let mut upstream = Subject::Upstream.start(&world.plane, &CONTROLLERS).await?;
     make(&theirs).await?;
     theirs.create_stateful_set_with("untouched", 2, markup).await?;
     theirs.complete("untouched").await?;
-    let before = untouched(&theirs).await?;
+    let moving = UnderWay::make(Space::new(&world.plane, "moving").await?).await?;
+    moving.set_out(&world.fleet, "registry.example/app:2").await?;
+    let (before, half_way) = (untouched(&theirs).await?, moving.kept().await?);
     upstream.stop().await?;
 
     let mut subject = cluster.subject.start(&world.plane, &CONTROLLERS).await?;
@@ -216,6 +192,7 @@ pub(crate) async fn revisions_are_upstreams_to_the_byte_and_sets_change_hands_bo
         assert_eq!(made, golden, "{name}");
     }
     assert_eq!(golden.len(), made.len() + 1);
+    assert_eq!(moving.kept().await?, half_way, "what was under way went on before it could");
     grow(&theirs, 2).await?;
     ensure!(untouched(&theirs).await? == before, "what nobody had changed was written");
     // Another template, so that the newest revisions are of whoever is at work now.
@@ -226,12 +203,17 @@ pub(crate) async fn revisions_are_upstreams_to_the_byte_and_sets_change_hands_bo
         }
     }
     theirs.counts("partitioned", "a new pod", |status| (status.updated_replicas, status.ready_replicas) == (Some(1), Some(2))).await?;
+    moving.arrive(&world.fleet, "registry.example/app:2").await?;
+    moving.set_out(&world.fleet, "registry.example/app:3").await?;
+    let half_way = moving.kept().await?;
     subject.stop().await?;
 
     let mut upstream = Subject::Upstream.start(&world.plane, &CONTROLLERS).await?;
+    assert_eq!(moving.kept().await?, half_way, "what was under way went on before it could");
     grow(&theirs, 3).await?;
     grow(&ours, 2).await?;
     ensure!(untouched(&theirs).await? == before, "what nobody had changed was written");
+    moving.arrive(&world.fleet, "registry.example/app:3").await?;
     upstream.stop().await
 }
 
