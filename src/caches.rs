@@ -1,5 +1,7 @@
 //! One cache for each resource, shared by all controllers: its store, and the source that fills it.
 
+use std::pin::Pin;
+
 use machinery::guard::Guarded;
 use machinery::source::{ApiTransport, Source, SourceHandle};
 use machinery::store::{Store, StoreWriter};
@@ -24,8 +26,20 @@ pub(crate) struct Filling {
     pub(crate) resource: &'static Resource,
     /// How its source is doing.
     pub(crate) source: SourceHandle,
-    /// Ends when a list has been complete.
-    pub(crate) synced: std::pin::Pin<Box<dyn Future<Output = usize> + Send>>,
+    /// What is filled.
+    pub(crate) store: Box<dyn Filled>,
+    /// Whether its objects are handed out again from time to time.
+    pub(crate) resync: bool,
+}
+
+/// A store, whatever its objects are.
+pub(crate) trait Filled: Send + Sync {
+    /// How many objects it has.
+    fn len(&self) -> usize;
+    /// Waits until a list has been complete.
+    fn synced(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+    /// Hands every object out again.
+    fn resync(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
 
 // === impl Cache ===
@@ -37,14 +51,18 @@ impl<D: Decode> Cache<D> {
     }
 }
 
-// === impl Filling ===
+// === impl Filled ===
 
-impl Filling {
-    pub(crate) fn of<O: Object>(resource: &'static Resource, store: Store<O>, source: SourceHandle) -> Self {
-        let synced = Box::pin(async move {
-            store.synced().await;
-            store.len()
-        });
-        Self { resource, source, synced }
+impl<O: Object> Filled for Store<O> {
+    fn len(&self) -> usize {
+        Self::len(self)
+    }
+
+    fn synced(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(Self::synced(self))
+    }
+
+    fn resync(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(Self::resync(self))
     }
 }

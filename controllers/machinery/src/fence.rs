@@ -8,9 +8,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 /// Time since boot, suspended time included: Linux' `CLOCK_BOOTTIME`, which no one can set. Tests have their own.
 #[derive(Clone, Default)]
-pub struct BootClock(Option<Arc<AtomicU64>>);
+pub struct BootClock(Ticking);
+
+#[derive(Clone, Default)]
+enum Ticking {
+    #[default]
+    System,
+    ByHand(Arc<AtomicU64>),
+    Since(Instant),
+}
 
 /// The right to write; clones share it. Whoever renews the lease extends it, and the executor asks it before each request.
 #[derive(Clone, Debug)]
@@ -23,25 +33,30 @@ struct Lease {
     until: AtomicU64,
 }
 
-/// A write that is sent now may take effect this much later. The lease must be good for longer than that.
-const TIME_TO_SPARE: Duration = Duration::from_secs(2);
-
 // === impl BootClock ===
 
 impl BootClock {
     /// A clock that stands still until the test moves it.
     pub fn test(start: Duration) -> (Self, Arc<AtomicU64>) {
         let now = Arc::new(AtomicU64::new(nanos(start)));
-        (Self(Some(Arc::clone(&now))), now)
+        (Self(Ticking::ByHand(Arc::clone(&now))), now)
+    }
+
+    /// A clock that goes with tokio's (paused) time.
+    pub fn paused() -> Self {
+        Self(Ticking::Since(Instant::now()))
     }
 
     /// Time since boot.
     pub fn now(&self) -> Duration {
-        if let Some(test) = &self.0 {
-            return Duration::from_nanos(test.load(Ordering::SeqCst));
+        match &self.0 {
+            Ticking::System => {
+                let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+                Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
+            }
+            Ticking::ByHand(now) => Duration::from_nanos(now.load(Ordering::SeqCst)),
+            Ticking::Since(start) => start.elapsed(),
         }
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-        Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
     }
 }
 
@@ -64,10 +79,11 @@ impl Fence {
         Self(Some(Arc::new(Lease { clock, until: AtomicU64::new(0) })))
     }
 
-    /// The lease was renewed by a request that was *begun* at `begun` (time since boot), and is good for `duration` from then.
-    pub fn extend(&self, begun: Duration, duration: Duration) {
+    /// The lease was renewed by a request that was *begun* at `begun` (time since boot); what is sent within `window` from then takes
+    /// effect before the lease ends. The window is the renew deadline: the rest of the lease's duration is time to spare.
+    pub fn extend(&self, begun: Duration, window: Duration) {
         if let Some(lease) = &self.0 {
-            lease.until.store(nanos(begun.saturating_add(duration)), Ordering::SeqCst);
+            lease.until.store(nanos(begun.saturating_add(window)), Ordering::SeqCst);
         }
     }
 
@@ -80,7 +96,7 @@ impl Fence {
 
     /// Whether a write may be sent now.
     pub fn may_write(&self) -> bool {
-        self.0.as_ref().is_none_or(|lease| nanos(lease.clock.now() + TIME_TO_SPARE) < lease.until.load(Ordering::SeqCst))
+        self.0.as_ref().is_none_or(|lease| nanos(lease.clock.now()) < lease.until.load(Ordering::SeqCst))
     }
 }
 
@@ -95,16 +111,16 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn ctl_06_the_right_to_write_ends_before_the_lease_does() {
+    fn ctl_06_the_right_to_write_ends_with_its_window() {
         let (clock, now) = BootClock::test(100 * SECOND);
         let fence = Fence::closed(clock);
         assert!(!fence.may_write(), "not held yet");
-        fence.extend(100 * SECOND, 15 * SECOND);
-        for (seconds, may) in [(100, true), (112, true), (113, false), (500, false)] {
+        fence.extend(100 * SECOND, 10 * SECOND);
+        for (seconds, may) in [(100, true), (109, true), (110, false), (500, false)] {
             now.store(nanos(seconds * SECOND), Ordering::SeqCst);
             assert_eq!(fence.may_write(), may, "{seconds} s");
         }
-        fence.extend(500 * SECOND, 15 * SECOND);
+        fence.extend(500 * SECOND, 10 * SECOND);
         assert!(fence.may_write());
         fence.close();
         assert!(!fence.may_write());

@@ -20,6 +20,7 @@ use prometheus::{IntCounter, Opts, Registry};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+pub use api::ApiWriter;
 pub use correlator::{Correlated, Correlator, Occurrence};
 
 use crate::clock::Clock;

@@ -7,11 +7,15 @@
 //! key's back-off, so that a busy key soon waits for 16 minutes. Here an attempt that began before its back-off was over may
 //! succeed early, but its failure changes nothing: neither the failure count nor the time of the attempt that waits.
 
+mod snapshot;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::Hash;
 use std::time::Duration;
 
 use tokio::time::Instant;
+
+pub use snapshot::Snapshot;
 
 use crate::token_bucket::TokenBucket;
 
@@ -72,6 +76,8 @@ pub struct Core<K, O = ()> {
     limit: TokenBucket,
     processing: usize,
     queued: usize,
+    /// Nobody takes keys yet, and only those stay that were added within this time.
+    holding: Option<Duration>,
     shutting_down: bool,
     observer: O,
 }
@@ -116,6 +122,31 @@ enum Stage {
     Parked,
 }
 
+/// Where a key is and how often it has failed, for `explain`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Whereabouts {
+    /// What is happening to it.
+    pub place: KeyPlace,
+    /// Failures in a row that have counted.
+    pub failures: u32,
+    /// When it comes in line by itself.
+    pub timer: Option<Instant>,
+}
+
+/// What is happening to a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum KeyPlace {
+    /// Nothing.
+    #[default]
+    Idle,
+    /// It has been in line since then.
+    Queued(Instant),
+    /// It has been worked on since then.
+    Processing(Instant),
+    /// It has been put aside since then.
+    Parked(Instant),
+}
+
 // === impl Core ===
 
 impl<K: Key, O: Observer> Core<K, O> {
@@ -131,6 +162,7 @@ impl<K: Key, O: Observer> Core<K, O> {
             limit: TokenBucket::new(RETRIES_PER_SECOND, RETRY_BURST),
             processing: 0,
             queued: 0,
+            holding: None,
             shutting_down: false,
             observer,
         }
@@ -140,6 +172,9 @@ impl<K: Key, O: Observer> Core<K, O> {
     pub fn add(&mut self, key: K, priority: Priority, now: Instant) {
         if self.shutting_down {
             return;
+        }
+        if let Some(window) = self.holding {
+            return self.note(key, priority, window, now);
         }
         let entry = self.entries.entry(key.clone()).or_default();
         let better = match &mut entry.dirty {
@@ -159,9 +194,33 @@ impl<K: Key, O: Observer> Core<K, O> {
         }
     }
 
+    /// Nobody is going to take keys before [`Self::resume`], and then all objects are looked at anyway: until then the queue only keeps
+    /// which keys have been added within the last `window`, so that these go first. Whatever it holds already is given up.
+    pub fn hold(&mut self, window: Duration) {
+        let observer = &mut self.observer;
+        self.entries.values().filter(|entry| entry.dirty.is_some()).for_each(|_| observer.dropped());
+        self.entries.clear();
+        self.timers.clear();
+        self.normal.clear();
+        self.low.clear();
+        self.queued = 0;
+        self.holding = Some(window);
+    }
+
+    /// Keys are taken from now on. What was added lately is in line.
+    pub fn resume(&mut self, now: Instant) {
+        if let Some(window) = self.holding.take() {
+            self.drop_older(window, now);
+        }
+        // The wait for this moment was nobody's fault.
+        for dirty in self.entries.values_mut().filter_map(|entry| entry.dirty.as_mut()) {
+            dirty.since = now;
+        }
+    }
+
     /// Adds a key later. A key has one timer, and the earliest wins (upstream `delaying_queue.go` `AddAfter`).
     pub fn add_after(&mut self, key: K, delay: Duration, now: Instant) {
-        if self.shutting_down {
+        if self.shutting_down || self.holding.is_some() {
             return;
         }
         self.observer.retried();
@@ -291,12 +350,53 @@ impl<K: Key, O: Observer> Core<K, O> {
         self.processing
     }
 
+    /// Where a key is.
+    pub fn whereabouts(&self, key: &K) -> Whereabouts {
+        let Some(entry) = self.entries.get(key) else { return Whereabouts::default() };
+        let place = match (entry.stage, entry.dirty) {
+            (Stage::Processing { since, .. }, _) => KeyPlace::Processing(since),
+            (Stage::Queued(_), Some(dirty)) => KeyPlace::Queued(dirty.since),
+            (Stage::Parked, Some(dirty)) => KeyPlace::Parked(dirty.since),
+            _ => KeyPlace::Idle,
+        };
+        Whereabouts { place, failures: entry.failures, timer: entry.timer.map(|(at, _)| at) }
+    }
+
     /// For how long each key that is worked on has been.
     pub fn work_in_progress(&self, now: Instant) -> impl Iterator<Item = Duration> {
         self.entries.values().filter_map(move |entry| match entry.stage {
             Stage::Processing { since, .. } => Some(now.saturating_duration_since(since)),
             _ => None,
         })
+    }
+
+    /// Puts a key last in line, with the time; what is only handed out again is no news.
+    fn note(&mut self, key: K, priority: Priority, window: Duration, now: Instant) {
+        if priority == Priority::Low {
+            return;
+        }
+        let entry = self.entries.entry(key.clone()).or_default();
+        if entry.dirty.replace(Dirty { since: now, priority }).is_none() {
+            self.observer.added();
+        }
+        self.line_up(key);
+        self.drop_older(window, now);
+    }
+
+    fn drop_older(&mut self, window: Duration, now: Instant) {
+        loop {
+            let entries = &self.entries;
+            let over = |place: &mut Place<K>| {
+                let entry = entries.get(&place.key).filter(|entry| entry.stage == Stage::Queued(place.ticket));
+                entry.and_then(|entry| entry.dirty).is_none_or(|dirty| dirty.since + window < now)
+            };
+            let Some(Place { key, ticket }) = self.normal.pop_front_if(over) else { return };
+            if self.entries.get(&key).is_some_and(|entry| entry.stage == Stage::Queued(ticket)) {
+                self.entries.remove(&key);
+                self.queued -= 1;
+                self.observer.dropped();
+            }
+        }
     }
 
     fn add_at(&mut self, key: K, at: Instant, now: Instant) {

@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use self::core::Core;
-pub use self::core::{Key, Priority};
+pub use self::core::{Key, KeyPlace, Priority, Snapshot, Whereabouts};
 use self::metrics::Metrics;
 use crate::clock::Clock;
 use crate::error::Error;
@@ -87,14 +87,30 @@ impl<K: Key> WorkQueue<K> {
         self.0.core.lock().num_requeues(key)
     }
 
-    /// When the key's back-off is over, if it is in one: for `explain`.
-    pub fn backoff_until(&self, key: &K) -> Option<Instant> {
-        self.0.core.lock().backoff_until(key)
+    /// Where a key is, for `explain`.
+    pub fn whereabouts(&self, key: &K) -> Whereabouts {
+        self.0.core.lock().whereabouts(key)
+    }
+
+    /// Nobody takes keys before [`Self::resume`]: until then only those are kept that were added within the last `window`. Other objects
+    /// must be added then.
+    pub fn hold(&self, window: Duration) {
+        self.change(|core, _| core.hold(window));
+    }
+
+    /// Keys are taken from now on.
+    pub fn resume(&self) {
+        self.change(Core::resume);
     }
 
     /// Puts a key that was parked back in line. Whether it was parked.
     pub fn unpark(&self, key: &K) -> bool {
         self.change(|core, _| core.unpark(key))
+    }
+
+    /// What it holds, with at most `shown` keys of each kind: for debug pages. Looks at every key there is.
+    pub fn snapshot(&self, shown: usize) -> Snapshot<K> {
+        self.0.core.lock().snapshot(shown)
     }
 
     /// How many keys are in line.

@@ -353,3 +353,58 @@ async fn threads_share_the_work_without_sharing_a_key() {
         assert_eq!(wanted.load(Ordering::SeqCst), seen.load(Ordering::SeqCst), "the last add was worked on");
     }
 }
+
+#[test]
+fn a_queue_on_hold_keeps_what_is_recent_and_nothing_else() {
+    let (mut sut, start) = core();
+    let at = |seconds| start + Duration::from_secs(seconds);
+    sut.add("before", Priority::Normal, start);
+    sut.hold(Duration::from_secs(20));
+    sut.add("replayed", Priority::Low, at(0));
+    sut.add("old", Priority::Normal, at(0));
+    sut.add("busy", Priority::Normal, at(1));
+    sut.add_after("later", millis(1), at(1));
+    sut.add("new", Priority::Normal, at(25));
+    assert_eq!(sut.len(), 1, "what nobody is going to need takes no memory");
+    sut.add("busy", Priority::Normal, at(26));
+    sut.add("new", Priority::Normal, at(40));
+    sut.resume(at(45));
+    assert_eq!(sut.next_timer(), None);
+    sut.add("all", Priority::Low, at(45));
+    sut.add("news", Priority::Normal, at(45));
+    let order: Vec<_> = std::iter::from_fn(|| sut.take(at(45))).collect();
+    assert_eq!(order, ["busy", "new", "news", "all"]);
+    for key in order {
+        sut.done(&key, at(45));
+    }
+    assert!(sut.is_empty());
+    sut.add_after("later", millis(1), at(45));
+    assert!(sut.next_timer().is_some());
+}
+
+#[test]
+fn a_queue_on_hold_does_not_grow_with_what_comes_and_goes() {
+    let mut sut = Core::new(());
+    let start = Instant::now();
+    sut.hold(Duration::from_secs(20));
+    for second in 0..10_000_u64 {
+        sut.add(second, Priority::Normal, start + Duration::from_secs(second));
+        assert!(sut.len() <= 21);
+    }
+    sut.resume(start + Duration::from_secs(20_000));
+    assert!(sut.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wait_on_hold_is_not_measured() {
+    let registry = Registry::new();
+    let queue = queue(&registry);
+    queue.hold(Duration::from_secs(20));
+    queue.add("a");
+    tokio::time::advance(Duration::from_secs(19)).await;
+    queue.resume();
+    queue.get().await.unwrap().done();
+    let page = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+    assert!(page.contains("workqueue_queue_duration_seconds_sum{name=\"replicaset\"} 0\n"), "{page}");
+    assert!(page.contains("workqueue_depth{name=\"replicaset\"} 0\n"), "{page}");
+}

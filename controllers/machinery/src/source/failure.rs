@@ -21,6 +21,8 @@ pub(super) enum Stop {
     Undecodable,
     /// Somebody asked for a list.
     Relist,
+    /// Somebody asked whether nothing was missed.
+    CatchUp,
 }
 
 /// An object could not be decoded for the first time.

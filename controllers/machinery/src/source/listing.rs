@@ -26,6 +26,7 @@ impl<D: Decode, T: Transport> Source<D, T> {
         self.counters.lists.inc();
         self.report.list_begun();
         self.second_look = false;
+        self.list_answers = (self.wanted == Freshness::Consistent).then(|| self.wishes.asked());
         if self.way == Way::Pages || matches!(self.way, Way::Stream { broken } if broken >= BROKEN) {
             return State::Page(None);
         }
@@ -132,12 +133,14 @@ impl<D: Decode, T: Transport> Source<D, T> {
         }
         sink.apply(SourceEvent::Synced(version));
         self.report.synced(version);
+        let answered = self.list_answers.take();
+        self.listed_for(answered);
     }
 
     pub(super) fn stream_stopped(&mut self, stop: Stop) -> State<T::Chunks> {
         match stop {
             Stop::Undecodable => self.look_again(),
-            Stop::Closed | Stop::Relist => {
+            Stop::Closed | Stop::Relist | Stop::CatchUp => {
                 self.stream_failed(no_answer("ListCutOff", "the streaming list ended before its end was marked"))
             }
             Stop::Silent => self.stream_failed(no_answer("ListSilent", "the streaming list said nothing for too long")),

@@ -5,6 +5,7 @@
 //! the storage itself was set back.
 
 mod backoff;
+mod catch_up;
 mod failure;
 mod frames;
 mod listing;

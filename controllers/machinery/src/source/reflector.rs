@@ -21,6 +21,7 @@ use tracing::{error, warn};
 
 use super::SourceConfig;
 use super::backoff::Backoff;
+use super::catch_up::{Goal, SHORTEST_WATCH, Wishes};
 use super::failure::{SecondLook, Stop, UNREADABLE, is_behind, is_gone};
 use super::frames::{FRAME_LIMIT, Frames};
 use super::metrics::{Counters, SourceMetrics};
@@ -41,6 +42,11 @@ pub struct Source<D, T> {
     status: watch::Receiver<SourceStatus>,
     pub(super) counters: Counters,
     relist: Arc<Notify>,
+    pub(super) wishes: Arc<Wishes>,
+    /// What is being caught up with.
+    pub(super) goal: Option<Goal>,
+    /// What was asked before the list in progress began, if that is consistent.
+    pub(super) list_answers: Option<u64>,
     backoff: Backoff,
     random: fastrand::Rng,
     undecodable: Undecodable,
@@ -78,6 +84,8 @@ pub(super) enum State<C> {
     Page(Option<String>),
     /// Before a watch goes on where another one ended.
     Probe,
+    /// Before a watch shows that nothing was missed.
+    CatchUp,
     Watch,
     Read(Open<C>),
     Wait(Duration, After),
@@ -89,6 +97,7 @@ pub(super) enum After {
     List,
     Page(Option<String>),
     Watch,
+    CatchUp,
 }
 
 /// An open watch.
@@ -135,6 +144,9 @@ impl<D: Decode, T: Transport> Source<D, T> {
             status,
             counters: metrics.of(config.resource),
             relist: Arc::default(),
+            wishes: Arc::default(),
+            goal: None,
+            list_answers: None,
             backoff: Backoff::new(random.u64(..)),
             random,
             undecodable: Undecodable::default(),
@@ -152,7 +164,7 @@ impl<D: Decode, T: Transport> Source<D, T> {
 
     /// The source from outside.
     pub fn handle(&self) -> SourceHandle {
-        SourceHandle { status: self.status.clone(), relist: Arc::clone(&self.relist) }
+        SourceHandle { status: self.status.clone(), relist: Arc::clone(&self.relist), wishes: Arc::clone(&self.wishes) }
     }
 
     /// Lists and watches until `shutdown`.
@@ -171,6 +183,8 @@ impl<D: Decode, T: Transport> Source<D, T> {
             State::List => self.begin_list(sink).await,
             State::Page(token) => self.read_page(token, sink).await,
             State::Probe => self.probe().await,
+            State::CatchUp => self.catch_up().await,
+            State::Watch if self.gives_up_goal() => State::List,
             State::Watch => self.begin_watch().await,
             State::Read(open) => self.read(open, sink).await,
             State::Wait(delay, after) => {
@@ -179,6 +193,7 @@ impl<D: Decode, T: Transport> Source<D, T> {
                     After::List => State::List,
                     After::Page(token) => State::Page(token),
                     After::Watch => State::Probe,
+                    After::CatchUp => State::CatchUp,
                 }
             }
         }
@@ -186,20 +201,28 @@ impl<D: Decode, T: Transport> Source<D, T> {
 
     // --- Watches ---
 
-    /// Asks the storage for its version. A server whose storage was set back (etcd restored from a backup) accepts a watch at a version
-    /// that is yet to come, and stays silent until it is reached: hours in which nothing would be seen.
-    async fn probe(&mut self) -> State<T::Chunks> {
+    /// Asks the storage for its version; unknown if the answer does not say.
+    pub(super) async fn storage_version(&mut self) -> Result<ResourceVersion, CallError> {
         let request = PageRequest { limit: 1, at: PageStart::First(Freshness::Consistent) };
-        match self.transport.list(&request).await {
-            Ok(body) => {
-                let reached = wire::page(D::FORMAT, &body).map(|page| page.version).unwrap_or_default();
-                if reached.is_known() && reached < self.version {
-                    warn!(resource = self.config.resource.plural, seen = %self.version, %reached, "storage was set back, listing again");
-                    self.wanted = Freshness::Consistent;
-                    return State::List;
-                }
-                State::Watch
-            }
+        let body = self.transport.list(&request).await?;
+        Ok(wire::page(D::FORMAT, &body).map(|page| page.version).unwrap_or_default())
+    }
+
+    /// A server whose storage was set back (etcd restored from a backup) accepts a watch at a version that is yet to come, and stays
+    /// silent until it is reached: hours in which nothing would be seen.
+    pub(super) fn was_set_back(&mut self, reached: ResourceVersion) -> bool {
+        let set_back = reached.is_known() && reached < self.version;
+        if set_back {
+            warn!(resource = self.config.resource.plural, seen = %self.version, %reached, "storage was set back, listing again");
+            self.wanted = Freshness::Consistent;
+        }
+        set_back
+    }
+
+    async fn probe(&mut self) -> State<T::Chunks> {
+        match self.storage_version().await {
+            Ok(reached) if self.was_set_back(reached) => State::List,
+            Ok(_) => State::Watch,
             Err(error) if error.error().code == 0 && !error.is_too_large() => self.wait(error.into_error(), After::Watch),
             // Whatever it is, the watch will be told too.
             Err(_) => State::Watch,
@@ -220,7 +243,9 @@ impl<D: Decode, T: Transport> Source<D, T> {
     }
 
     pub(super) async fn open(&mut self, start: WatchStart) -> Result<Open<T::Chunks>, CallError> {
-        let timeout = Duration::from_secs(MIN_WATCH.as_secs() + self.random.u64(0..MIN_WATCH.as_secs()));
+        let catching_up = self.goal.is_some() && matches!(start, WatchStart::After(_));
+        let usual = Duration::from_secs(MIN_WATCH.as_secs() + self.random.u64(0..MIN_WATCH.as_secs()));
+        let timeout = if catching_up { SHORTEST_WATCH } else { usual };
         let chunks = self.transport.watch(&WatchRequest { start, timeout }).await?;
         self.counters.watches.inc();
         self.report.watch_opened();
@@ -230,11 +255,16 @@ impl<D: Decode, T: Transport> Source<D, T> {
     }
 
     async fn read<S: Sink<D::Object>>(&mut self, mut open: Open<T::Chunks>, sink: &mut S) -> State<T::Chunks> {
-        let patience = if open.initial { open.ends.min(Instant::now() + LIST_SILENCE) } else { open.ends };
+        let patience = match &self.goal {
+            _ if open.initial => open.ends.min(Instant::now() + LIST_SILENCE),
+            Some(goal) => open.ends.min(goal.until),
+            None => open.ends,
+        };
         let next = tokio::select! {
             biased;
             // A list in progress is ended first: it may be the one that is wanted, and costs as much as another one.
             () = self.relist.notified(), if !open.initial => Err(Stop::Relist),
+            () = self.wishes.changed(), if !open.initial => Err(Stop::CatchUp),
             chunk = tokio::time::timeout_at(patience, open.chunks.next()) => match chunk {
                 Ok(Some(Ok(chunk))) => Ok(chunk),
                 Ok(Some(Err(error))) => Err(Stop::Lost(error)),
@@ -245,11 +275,15 @@ impl<D: Decode, T: Transport> Source<D, T> {
         let stop = match next {
             Ok(chunk) => {
                 open.frames.push(&chunk);
-                match self.take_frames(&mut open, sink) {
+                let taken = self.take_frames(&mut open, sink);
+                self.look_at_goal();
+                match taken {
                     Ok(()) => return State::Read(open),
                     Err(stop) => stop,
                 }
             }
+            // A list that began after that was asked has answered it.
+            Err(Stop::CatchUp) if self.has_caught_up() => return State::Read(open),
             Err(stop) => stop,
         };
         if open.initial { self.stream_stopped(stop) } else { self.watch_stopped(stop, open.opened.elapsed()) }
@@ -325,6 +359,8 @@ impl<D: Decode, T: Transport> Source<D, T> {
                 self.wanted = Freshness::Consistent;
                 State::List
             }
+            Stop::CatchUp => State::CatchUp,
+            Stop::Silent if self.gives_up_goal() => State::List,
             Stop::Undecodable => self.look_again(),
             Stop::Error(error) => self.watch_broke(error),
             // The usual end of a watch, and a server that restarts: the next one begins where this one ended.

@@ -9,6 +9,8 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use super::catch_up::Wishes;
+
 /// What a source is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
@@ -37,6 +39,8 @@ pub struct SourceStatus {
     pub lists: u64,
     /// Watches opened, streaming lists included.
     pub watches: u64,
+    /// Which of the times that it was asked to catch up it has answered.
+    caught_up: u64,
 }
 
 /// A running source, from outside.
@@ -44,6 +48,7 @@ pub struct SourceStatus {
 pub struct SourceHandle {
     pub(super) status: watch::Receiver<SourceStatus>,
     pub(super) relist: Arc<Notify>,
+    pub(super) wishes: Arc<Wishes>,
 }
 
 /// The source's own side: keeps the status, and writes one log line a change.
@@ -59,7 +64,7 @@ pub(super) struct Report {
 
 impl SourceStatus {
     pub(super) fn new(now: Instant) -> Self {
-        Self { phase: Phase::Listing, since: now, synced: false, last_error: None, failing_since: None, lists: 0, watches: 0 }
+        Self { phase: Phase::Listing, since: now, synced: false, last_error: None, failing_since: None, lists: 0, watches: 0, caught_up: 0 }
     }
 }
 
@@ -70,7 +75,7 @@ impl SourceHandle {
     #[cfg(test)]
     pub(crate) fn for_test(relist: Arc<Notify>) -> Self {
         let (_, status) = watch::channel(SourceStatus::new(Instant::now()));
-        Self { status, relist }
+        Self { status, relist, wishes: Arc::default() }
     }
 
     /// How the source is now.
@@ -86,6 +91,14 @@ impl SourceHandle {
     /// Asks for a consistent list: something that was written has not been seen. Asking twice before it begins is asking once.
     pub fn relist(&self) {
         self.relist.notify_one();
+    }
+
+    /// Asks the source to catch up: the future is `true` once the store shows everything that was in the storage at the time of this
+    /// call, `false` if the source ends before that. `objects` says how many the store has about, which decides what is quicker.
+    pub fn catch_up(&self, objects: usize) -> impl Future<Output = bool> + Send + use<> {
+        let wish = self.wishes.ask(objects);
+        let mut status = self.status.clone();
+        async move { status.wait_for(|status| status.caught_up >= wish).await.is_ok() }
     }
 }
 
@@ -114,6 +127,14 @@ impl Report {
 
     pub(super) fn watch_opened(&self) {
         self.status.send_modify(|status| status.watches += 1);
+    }
+
+    pub(super) fn caught_up(&self) -> u64 {
+        self.status.borrow().caught_up
+    }
+
+    pub(super) fn has_caught_up(&self, wish: u64) {
+        self.status.send_modify(|status| status.caught_up = status.caught_up.max(wish));
     }
 
     pub(super) fn synced(&mut self, version: ResourceVersion) {

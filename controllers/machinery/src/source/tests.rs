@@ -1,5 +1,6 @@
 //! Whole histories of lists and watches, answered from a script under paused time.
 
+mod catching_up;
 mod convergence;
 mod decoding;
 mod listing;
@@ -58,6 +59,8 @@ struct Script {
     storage: Result<u64, ApiError>,
     /// A request after which a relist is asked for.
     relist: Option<(String, SourceHandle)>,
+    /// A request after which the source is asked to catch up, for a store of so many objects.
+    catch_up: Option<(String, SourceHandle, usize)>,
 }
 
 #[derive(Default)]
@@ -95,6 +98,17 @@ impl Script {
         {
             handle.relist();
             self.relist = None;
+        }
+        if let Some((after, handle, objects)) = &self.catch_up
+            && *after == request
+        {
+            let (log, caught_up) = (Arc::clone(&self.log), handle.catch_up(*objects));
+            tokio::spawn(async move {
+                if caught_up.await {
+                    log.events.lock().push("caught up".to_owned());
+                }
+            });
+            self.catch_up = None;
         }
         if let Some(answer) = self.answers.pop_front() {
             return answer;
@@ -134,8 +148,10 @@ impl Transport for Script {
     }
 
     async fn watch(&mut self, request: &WatchRequest) -> Result<Pieces, CallError> {
-        assert!((300..600).contains(&request.timeout.as_secs()));
+        let seconds = request.timeout.as_secs();
         let text = match request.start {
+            WatchStart::After(version) if seconds < 300 => format!("watch {version} for {seconds} s"),
+            _ if !(300..600).contains(&seconds) => panic!("{request:?}"),
             WatchStart::InitialEvents(freshness) => format!("stream {}", fresh(freshness)),
             WatchStart::After(version) => format!("watch {version}"),
         };
@@ -263,13 +279,24 @@ async fn run_with<D: Decode>(decoder: D, answers: Vec<Answer>, relist_after: Opt
 }
 
 async fn run_over<D: Decode>(decoder: D, answers: Vec<Answer>, storage: Result<u64, ApiError>, relist_after: Option<&str>) -> History {
+    run_asked(decoder, answers, storage, relist_after, None).await
+}
+
+async fn run_asked<D: Decode>(
+    decoder: D,
+    answers: Vec<Answer>,
+    storage: Result<u64, ApiError>,
+    relist_after: Option<&str>,
+    catch_up_after: Option<(&str, usize)>,
+) -> History {
     let log = Arc::new(Log::default());
     let registry = Registry::new();
     let metrics = SourceMetrics::register(&registry).unwrap();
-    let script = Script { answers: answers.into(), log: Arc::clone(&log), storage, relist: None };
+    let script = Script { answers: answers.into(), log: Arc::clone(&log), storage, relist: None, catch_up: None };
     let mut source = Source::new(SourceConfig::new(&PODS, 42), script, decoder, &metrics);
     let handle = source.handle();
     source.transport.relist = relist_after.map(|request| (request.to_owned(), handle.clone()));
+    source.transport.catch_up = catch_up_after.map(|(request, objects)| (request.to_owned(), handle.clone(), objects));
     let shutdown = CancellationToken::new();
     let started = Instant::now();
     let task = tokio::spawn(source.run(Recorder(Arc::clone(&log)), shutdown.clone()));

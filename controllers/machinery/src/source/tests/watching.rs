@@ -197,8 +197,13 @@ async fn handle_tells_when_the_source_has_synced() {
     let registry = Registry::new();
     let metrics = SourceMetrics::register(&registry).unwrap();
     let log = Arc::new(Log::default());
-    let script =
-        Script { answers: vec![watch(vec![pause(7), end(5), Piece::Hang])].into(), log: Arc::clone(&log), storage: Ok(1), relist: None };
+    let script = Script {
+        answers: vec![watch(vec![pause(7), end(5), Piece::Hang])].into(),
+        log: Arc::clone(&log),
+        storage: Ok(1),
+        relist: None,
+        catch_up: None,
+    };
     let source = Source::new(SourceConfig::new(&PODS, 1), script, JsonThings::default(), &metrics);
     let mut handle = source.handle();
     let shutdown = CancellationToken::new();
