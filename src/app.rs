@@ -1,5 +1,6 @@
 //! Start order and shutdown: stores before sources, sources before workers, and the other way round at the end.
 
+use std::path::Path;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -9,11 +10,13 @@ use http::Request;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use machinery::client::{CallError, Class, ClientMetrics, ClientOptions, Clients, HttpVersion};
 use machinery::clock::Clock;
-use machinery::source::{ApiTransport, Backoff, Source, SourceConfig, SourceHandle, SourceMetrics};
+use machinery::fence::Fence;
+use machinery::queue::WorkQueue;
+use machinery::source::{ApiTransport, Backoff, Source, SourceConfig, SourceMetrics};
 use machinery::store::{Store, store};
 use model::plan::{CONTROLLERREVISIONS, DEPLOYMENTS, PERSISTENTVOLUMECLAIMS, PODS, REPLICASETS, Resource, STATEFULSETS};
 use model::{
-    ControllerRevisionDecoder, Decode, DeploymentDecoder, Object, PersistentVolumeClaimDecoder, PodDecoder, ReplicaSetDecoder,
+    ControllerRevisionDecoder, Decode, DeploymentDecoder, Object, ObjectKey, PersistentVolumeClaimDecoder, PodDecoder, ReplicaSetDecoder,
     StatefulSetDecoder,
 };
 use prometheus::Registry;
@@ -25,9 +28,13 @@ use tracing::{debug, info, warn};
 
 use crate::caches::{Cache, Filling};
 use crate::gates::Release;
+use crate::leader::Leadership;
 use crate::options::{ControllerName, Options};
-use crate::serve::Server;
 use crate::serve::health::Checks;
+use crate::serve::pages::Pages;
+use crate::serve::pages::inspection::Inspection;
+use crate::serve::{Served, Server};
+use crate::telemetry::Verbosity;
 
 /// A controller's workers, to be started.
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -35,6 +42,9 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// The process: what it is made of, and the tasks it consists of.
 pub(crate) struct App {
     pub(crate) options: Options,
+    pub(crate) config: kube::Config,
+    pub(crate) client_options: ClientOptions,
+    pub(crate) client_metrics: ClientMetrics,
     pub(crate) clients: Clients,
     pub(crate) registry: Registry,
     source_metrics: SourceMetrics,
@@ -43,12 +53,23 @@ pub(crate) struct App {
     pub(crate) release: Release,
     /// What the health pages ask.
     pub(crate) checks: Checks,
+    /// What can be read, health and metrics apart: anything may add its own.
+    pub(crate) pages: Pages,
+    /// What the debug pages look into.
+    pub(crate) inspection: Inspection,
+    verbosity: Verbosity,
+    /// Whether we may write; always, unless there is leader election.
+    pub(crate) fence: Fence,
+    /// Our part in leader election, if there is one.
+    pub(crate) leadership: Option<Leadership>,
+    /// The controllers' queues that are on hold until we lead.
+    pub(crate) queues: Vec<WorkQueue<ObjectKey>>,
     /// Nothing new is sent once this is cancelled.
     pub(crate) stopping: CancellationToken,
     /// Sources, event sinks and the server end once this is cancelled, after the workers.
     ending: CancellationToken,
     /// Tasks that must not end before they are told to; each gives its name.
-    tasks: JoinSet<&'static str>,
+    pub(crate) tasks: JoinSet<&'static str>,
     /// The controllers' workers; each gives its name.
     workers: JoinSet<&'static str>,
 }
@@ -57,22 +78,25 @@ pub(crate) struct App {
 ///
 /// # Errors
 /// When it cannot be set up, when a task ends that must not, or when the workers do not finish in time.
-pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
+pub(crate) async fn run(options: Options, verbosity: Verbosity) -> anyhow::Result<()> {
     let mut signals = Signals::new()?;
-    let mut app = App::new(options).await?;
+    let mut app = App::new(options, verbosity).await?;
     app.serve().await?;
     let controllers = app.options.controllers.enabled().map_err(anyhow::Error::msg)?;
+    app.elect()?;
     let started = tokio::select! {
-        started = app.start(&controllers) => started,
-        () = signals.next() => return Ok(()),
+        started = app.start(&controllers) => Some(started),
+        () = signals.next() => None,
     };
-    started?;
-    info!("Controllers started");
-    tokio::select! {
-        () = signals.next() => info!("Stopping"),
-        Some(ended) = app.tasks.join_next() => bail!("the task {:?} ended early", ended),
-        Some(ended) = app.workers.join_next() => bail!("the workers of {:?} ended early", ended),
+    if started.transpose()?.is_some() {
+        info!("Controllers started");
+        tokio::select! {
+            () = signals.next() => {}
+            Some(ended) = app.tasks.join_next() => bail!("the task {:?} ended early", ended),
+            Some(ended) = app.workers.join_next() => bail!("the workers of {:?} ended early", ended),
+        }
     }
+    info!("Stopping");
     tokio::select! {
         stopped = app.stop() => stopped,
         // Who asks twice does not want to wait.
@@ -83,7 +107,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<()> {
 // === impl App ===
 
 impl App {
-    async fn new(options: Options) -> anyhow::Result<Self> {
+    async fn new(options: Options, verbosity: Verbosity) -> anyhow::Result<Self> {
         let config = client_config(&options).await?;
         let registry = Registry::new();
         registry.register(Box::new(ProcessCollector::for_self()))?;
@@ -94,7 +118,8 @@ impl App {
             http,
             ..ClientOptions::default()
         };
-        let clients = Clients::new(&config, &client_options, &ClientMetrics::register(&registry)?)?;
+        let client_metrics = ClientMetrics::register(&registry)?;
+        let clients = Clients::new(&config, &client_options, &client_metrics)?;
         let source_metrics = SourceMetrics::register(&registry)?;
         let stopping = CancellationToken::new();
         let checks = Checks::default();
@@ -103,12 +128,21 @@ impl App {
         checks.add_readiness("shutdown", move || if stop.is_cancelled() { Err("process is shutting down".to_owned()) } else { Ok(()) });
         Ok(Self {
             options,
+            config,
+            client_options,
+            client_metrics,
             clients,
             registry,
             source_metrics,
             clock: Clock::system(),
             release: Release::BASELINE,
             checks,
+            pages: Pages::default(),
+            inspection: Inspection::default(),
+            verbosity,
+            fence: Fence::open(),
+            leadership: None,
+            queues: Vec::new(),
             stopping,
             ending: CancellationToken::new(),
             tasks: JoinSet::new(),
@@ -117,12 +151,20 @@ impl App {
     }
 
     async fn serve(&mut self) -> anyhow::Result<()> {
-        if self.options.serving.port == 0 {
+        if self.options.serving.secure_port == 0 {
             return Ok(());
         }
-        let server =
-            Server::bind((self.options.serving.bind_address, self.options.serving.port).into(), self.registry.clone(), self.checks.clone())
-                .await?;
+        let server = Server::bind(Served {
+            options: self.options.clone(),
+            registry: self.registry.clone(),
+            checks: self.checks.clone(),
+            pages: self.pages.clone(),
+            inspection: self.inspection.clone(),
+            verbosity: self.verbosity.clone(),
+            client: self.client_options.clone(),
+            client_metrics: self.client_metrics.clone(),
+        });
+        let server = server.await?;
         self.spawn("server", |ending| server.run(ending));
         Ok(())
     }
@@ -130,6 +172,7 @@ impl App {
     /// Makes caches, lets the controllers listen to them, fills them, and starts the workers once all are full.
     async fn start(&mut self, controllers: &[ControllerName]) -> anyhow::Result<()> {
         self.release = self.server_release().await;
+        self.look_at_lease().await;
         let deployments = self.cache(&DEPLOYMENTS, DeploymentDecoder::new());
         let sets = self.cache(&REPLICASETS, ReplicaSetDecoder::new());
         let pods = self.cache(&PODS, PodDecoder::new());
@@ -166,7 +209,10 @@ impl App {
         if runs(&[ControllerName::StatefulSet]) {
             filling.extend([self.fill(stateful_sets, true), self.fill(claims, false), self.fill(revisions, false)]);
         }
-        self.caches_synced(filling).await?;
+        // No source has begun to list before this is awaited: its first list answers whoever asked before.
+        let fresh = self.leads();
+        self.caches_synced(&filling).await?;
+        self.take_over(&filling, fresh).await?;
         for (name, work) in workers {
             // One that always passes, once it runs, as upstream's `RunControllers` does.
             self.checks.add(name, || Ok(()));
@@ -189,7 +235,8 @@ impl App {
     /// Starts to fill a cache, and to hand out its objects again from time to time if that is asked for.
     fn fill<D: Decode>(&mut self, cache: Cache<D>, resync: bool) -> Filling {
         let Cache { resource, store, writer, source } = cache;
-        let filling = Filling::of(resource, store.clone(), source.handle());
+        let filling = Filling { resource, source: source.handle(), store: Box::new(store.clone()), resync };
+        self.inspection.store(resource.plural, store.clone(), source.handle());
         self.spawn(resource.plural, |ending| source.run(writer, ending));
         if resync {
             self.start_resync(store);
@@ -197,23 +244,22 @@ impl App {
         filling
     }
 
-    async fn caches_synced(&mut self, filling: Vec<Filling>) -> anyhow::Result<()> {
-        let waits: Vec<_> = filling.iter().map(|cache| (cache.resource.plural, cache.source.clone())).collect();
-        let asked = waits.clone();
+    async fn caches_synced(&mut self, filling: &[Filling]) -> anyhow::Result<()> {
+        let asked: Vec<_> = filling.iter().map(|cache| (cache.resource.plural, cache.source.clone())).collect();
         self.checks.add_readiness("informer-sync", move || {
             let behind: Vec<_> = asked.iter().filter(|(_, source)| !source.status().synced).map(|(resource, _)| *resource).collect();
             if behind.is_empty() { Ok(()) } else { Err(format!("{} caches not synced yet: {behind:?}", behind.len())) }
         });
         let all = async {
             for cache in filling {
-                let objects = cache.synced.await;
-                debug!(resource = cache.resource.plural, objects, "A cache has synced");
+                cache.store.synced().await;
+                debug!(resource = cache.resource.plural, objects = cache.store.len(), "A cache has synced");
             }
             info!("Caches synced");
         };
         tokio::select! {
             () = all => Ok(()),
-            () = complain(&waits) => Ok(()),
+            () = complain(filling) => Ok(()),
             Some(ended) = self.tasks.join_next() => bail!("the task {:?} ended early", ended),
         }
     }
@@ -294,16 +340,23 @@ impl App {
                 warn!(%error, "A task ended badly");
             }
         }
+        // Nobody works any more: somebody else may.
+        if let Some(leadership) = self.leadership.take() {
+            leadership.resign().await;
+        }
         info!("Stopped");
         Ok(())
     }
 }
 
 /// Says every minute what keeps the caches from syncing: nothing else happens until they have.
-async fn complain(waits: &[(&'static str, SourceHandle)]) {
+async fn complain(filling: &[Filling]) {
     loop {
         tokio::time::sleep(Duration::from_secs(60)).await;
-        for (resource, status) in waits.iter().map(|(resource, source)| (resource, source.status())).filter(|(_, status)| !status.synced) {
+        for (resource, status) in filling.iter().map(|cache| (cache.resource.plural, cache.source.status())) {
+            if status.synced {
+                continue;
+            }
             let error = status.last_error.map(|error| error.to_string());
             warn!(resource, error, "Still waiting for a cache to sync; no controller works until then");
         }
@@ -315,15 +368,7 @@ async fn client_config(options: &Options) -> anyhow::Result<kube::Config> {
         options.connection.master.as_ref().map(|url| url.parse::<http::Uri>().with_context(|| format!("--master: {url:?} is not a URL")));
     let master = master.transpose()?;
     let mut config = match (&options.connection.kubeconfig, &master) {
-        (Some(path), _) => {
-            let file = Kubeconfig::read_from(path).with_context(|| format!("--kubeconfig: reading {}", path.display()))?;
-            let proxied = file.clusters.iter().any(|named| named.cluster.as_ref().is_some_and(|cluster| cluster.proxy_url.is_some()));
-            let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
-            let mut config = config.with_context(|| format!("--kubeconfig: {} cannot be used", path.display()))?;
-            // Without a proxy of the file's own, kube takes one from the environment, and knows no NO_PROXY.
-            config.proxy_url = config.proxy_url.filter(|_| proxied);
-            config
-        }
+        (Some(path), _) => kubeconfig("--kubeconfig", path).await?,
         (None, Some(master)) => kube::Config::new(master.clone()),
         (None, None) => {
             let mut config =
@@ -335,6 +380,17 @@ async fn client_config(options: &Options) -> anyhow::Result<kube::Config> {
     if let Some(master) = master {
         config.cluster_url = master;
     }
+    Ok(config)
+}
+
+/// Reads a kubeconfig that a flag names.
+pub(crate) async fn kubeconfig(flag: &str, path: &Path) -> anyhow::Result<kube::Config> {
+    let file = Kubeconfig::read_from(path).with_context(|| format!("{flag}: reading {}", path.display()))?;
+    let proxied = file.clusters.iter().any(|named| named.cluster.as_ref().is_some_and(|cluster| cluster.proxy_url.is_some()));
+    let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
+    let mut config = config.with_context(|| format!("{flag}: {} cannot be used", path.display()))?;
+    // Without a proxy of the file's own, kube takes one from the environment, and knows no NO_PROXY.
+    config.proxy_url = config.proxy_url.filter(|_| proxied);
     Ok(config)
 }
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use machinery::client::ApiClient;
-use machinery::events;
+use machinery::events::{self, ApiWriter};
 use machinery::executor::Executor;
 use machinery::expectations::Expectations;
-use machinery::fence::Fence;
+use machinery::explain::Records;
 use machinery::guard::{Guard, Guarded};
 use machinery::queue::WorkQueue;
 use machinery::sync::Controller;
@@ -32,7 +32,7 @@ impl App {
         pods: &Cache<PodDecoder>,
     ) -> anyhow::Result<Arc<Controller<DeploymentController>>> {
         let terminating_replicas = self.enabled("DeploymentReplicaSetTerminatingReplicas");
-        let queue = WorkQueue::new("deployment", self.clock.clone(), &self.registry)?;
+        let queue = self.queue("deployment")?;
         let guard = self.guard("deployment", &queue, vec![deployments.guarded(), sets.guarded(), pods.guarded()])?;
         let reconciler = DeploymentController {
             deployments: deployments.store.clone(),
@@ -46,7 +46,7 @@ impl App {
         reconciler.listen();
         // It does not count its writes: their names are given, so that none can be made twice.
         let executor = self.executor("deployment-controller", Arc::new(Expectations::default()))?;
-        Ok(Arc::new(Controller { reconciler, executor, guard: Some(guard), queue, clock: self.clock.clone() }))
+        Ok(Arc::new(Controller { reconciler, executor, guard: Some(guard), queue, clock: self.clock.clone(), records: Records::default() }))
     }
 
     pub(crate) fn replicaset_controller(
@@ -58,10 +58,11 @@ impl App {
             pod_deletion_cost: self.enabled("PodDeletionCost"),
             terminating_replicas: self.enabled("DeploymentReplicaSetTerminatingReplicas"),
         };
-        let queue = WorkQueue::new("replicaset", self.clock.clone(), &self.registry)?;
+        let queue = self.queue("replicaset")?;
         let guard = self.guard("replicaset", &queue, vec![pods.guarded(), sets.guarded()])?;
         let guard = Some(guard).filter(|_| self.enabled("StaleControllerConsistencyReplicaSet"));
         let expectations = Arc::new(Expectations::default());
+        self.inspection.expectations("replicaset", Arc::clone(&expectations));
         let reconciler = ReplicaSetController {
             sets: sets.store.clone(),
             pods: pods.store.clone(),
@@ -74,7 +75,7 @@ impl App {
         };
         reconciler.listen();
         let executor = self.executor("replicaset-controller", expectations)?;
-        Ok(Arc::new(Controller { reconciler, executor, guard, queue, clock: self.clock.clone() }))
+        Ok(Arc::new(Controller { reconciler, executor, guard, queue, clock: self.clock.clone(), records: Records::default() }))
     }
 
     pub(crate) fn statefulset_controller(
@@ -89,7 +90,7 @@ impl App {
             recreate: self.enabled("StatefulSetRecreateStrategy"),
             semantic_comparison: self.enabled("StatefulSetSemanticRevisionComparison"),
         };
-        let queue = WorkQueue::new("statefulset", self.clock.clone(), &self.registry)?;
+        let queue = self.queue("statefulset")?;
         let guarded = vec![sets.guarded(), pods.guarded(), claims.guarded(), revisions.guarded()];
         let guard = self.guard("statefulset", &queue, guarded)?;
         let guard = Some(guard).filter(|_| self.enabled("StaleControllerConsistencyStatefulSet"));
@@ -107,7 +108,7 @@ impl App {
         reconciler.listen();
         // It does not count its writes: their names are given, so that none can be made twice.
         let executor = self.executor("statefulset-controller", Arc::new(Expectations::default()))?;
-        Ok(Arc::new(Controller { reconciler, executor, guard, queue, clock: self.clock.clone() }))
+        Ok(Arc::new(Controller { reconciler, executor, guard, queue, clock: self.clock.clone(), records: Records::default() }))
     }
 
     fn enabled(&self, gate: &str) -> bool {
@@ -115,7 +116,8 @@ impl App {
     }
 
     /// A controller's guard, at work.
-    fn guard(&mut self, controller: &str, queue: &WorkQueue<ObjectKey>, guarded: Vec<Guarded>) -> anyhow::Result<Guard> {
+    fn guard(&mut self, controller: &'static str, queue: &WorkQueue<ObjectKey>, guarded: Vec<Guarded>) -> anyhow::Result<Guard> {
+        self.inspection.queue(controller, queue.clone());
         let guard = Guard::new(controller, queue.clone(), guarded, &self.registry)?;
         let running = guard.clone();
         self.spawn("guard", |ending| running.run(ending));
@@ -127,8 +129,9 @@ impl App {
         let limited =
             |client: &ApiClient| client.limited_apart(self.options.connection.kube_api_qps, self.options.connection.kube_api_burst);
         let (client, events) = (limited(&self.clients.writes), limited(&self.clients.events));
-        let (recorder, sink) = events::recorder(controller, events, self.clock.clone(), &self.registry)?;
+        let writer = ApiWriter::new(events, self.fence.clone());
+        let (recorder, sink) = events::recorder(controller, writer, self.clock.clone(), &self.registry)?;
         self.spawn("event sink", |ending| sink.run(ending));
-        Ok(Executor::new(client, recorder, expectations, self.clock.clone(), random_seed(), Fence::open(), self.stopping.clone()))
+        Ok(Executor::new(client, recorder, expectations, self.clock.clone(), random_seed(), self.fence.clone(), self.stopping.clone()))
     }
 }

@@ -3,12 +3,19 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use kube::{Client, Config};
 
+use crate::access::Identity;
+
 /// Longer than any healthy server takes, shorter than any wait for one.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Longer than a server waits for others that it asks.
+const LONG_PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server on loopback.
 #[derive(Clone)]
@@ -29,6 +36,16 @@ impl Endpoint {
         Ok(Self { url: url.to_owned(), client: client(url, ca, token)? })
     }
 
+    /// A server at `url` whose certificate `ca` (DER) signed, asked by whom that certificate names, or by nobody in particular.
+    pub fn secure(url: &str, ca: &[u8], identity: Option<&Identity>) -> Result<Self> {
+        let mut config = config(url, Some(ca), None)?;
+        if let Some(identity) = identity {
+            config.auth_info.client_certificate_data = Some(BASE64.encode(&identity.certificate));
+            config.auth_info.client_key_data = Some(BASE64.encode(&identity.key).into());
+        }
+        Ok(Self { url: url.to_owned(), client: Client::try_from(config).with_context(|| format!("client for {url}"))? })
+    }
+
     /// The address up to the path.
     pub fn url(&self) -> &str {
         &self.url
@@ -44,6 +61,18 @@ impl Endpoint {
         };
         let answer = tokio::time::timeout(PATIENCE, answer).await;
         answer.with_context(|| format!("no answer within {PATIENCE:?}")).flatten().with_context(|| format!("GET {}{path}", self.url))
+    }
+
+    /// The answer to any request, whose URI is a path: its head and body.
+    pub async fn send(&self, request: http::Request<Vec<u8>>) -> Result<(http::response::Parts, String)> {
+        let what = format!("{} {}{}", request.method(), self.url, request.uri());
+        let answer = async {
+            let (head, body) = self.client.send(request.map(Body::from)).await?.into_parts();
+            let body = body.collect().await?.to_bytes();
+            anyhow::Ok((head, String::from_utf8_lossy(&body).into_owned()))
+        };
+        let answer = tokio::time::timeout(LONG_PATIENCE, answer).await;
+        answer.with_context(|| format!("no answer within {LONG_PATIENCE:?}")).flatten().context(what)
     }
 
     /// The body of a GET that was answered with 200.
@@ -63,11 +92,15 @@ impl Endpoint {
 
 /// A client that never repeats a request by itself and ignores the environment's proxies.
 pub(crate) fn client(url: &str, ca: Option<&[u8]>, token: Option<&str>) -> Result<Client> {
+    Client::try_from(config(url, ca, token)?).with_context(|| format!("client for {url}"))
+}
+
+fn config(url: &str, ca: Option<&[u8]>, token: Option<&str>) -> Result<Config> {
     let mut config = Config::new(url.parse().with_context(|| format!("address {url:?}"))?);
     config.default_retry = false;
     config.root_cert = ca.map(|ca| vec![ca.to_owned()]);
     // Only for plain http, which has none: otherwise the machine's own certificates would be looked for, and may be missing.
     config.accept_invalid_certs = ca.is_none();
     config.auth_info.token = token.map(|token| token.to_owned().into());
-    Client::try_from(config).with_context(|| format!("client for {url}"))
+    Ok(config)
 }

@@ -1,7 +1,7 @@
 //! Real Kubernetes control planes for tests, and the programs under test that run against them.
 //!
 //! - [`controlplane`] starts etcd, API servers, kube-controller-manager and kube-scheduler on loopback, built from Go modules.
-//! - [`process`] runs `workloads-controller-manager` as a child process.
+//! - [`process`] runs `workloads-controller-manager` as a child process; [`access`] lets tests read its pages.
 //! - [`proxy`] stands between a program and its API server and injects faults.
 //! - [`wait`] holds the only way a test waits here: for a condition, with a deadline, and with what was last seen in the error.
 //! - [`mod@bench`] measures our program beside kube-controller-manager.
@@ -10,6 +10,7 @@
 //!
 //! No child process outlives the value that owns it, nor the test process, however that one ends (see [`child`]).
 
+pub mod access;
 pub mod bench;
 pub mod child;
 pub mod controlplane;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
+use crate::access::{self, Files};
 use crate::child::Child;
 use crate::controlplane::gates;
 use crate::endpoint::Endpoint;
@@ -110,8 +111,10 @@ impl Launch {
     pub fn spawn(&self) -> Result<Server> {
         let binary = self.binary.clone().map_or_else(binary, Ok)?;
         let port = ports::free()?;
+        Files::beside(&self.log).write()?;
         let child = Child::spawn(PROGRAM, &self.command(&binary, port), &self.log)?;
-        Ok(Server::new(child, Endpoint::new(&format!("http://127.0.0.1:{port}"), None, None)?))
+        let (reader, ca) = access::reader()?;
+        Ok(Server::new(child, Endpoint::secure(&format!("https://127.0.0.1:{port}"), &ca, Some(reader))?))
     }
 
     fn command(&self, binary: &Path, port: u16) -> Command {
@@ -124,7 +127,8 @@ impl Launch {
             command.arg(format!("--feature-gates={}", gates(&self.feature_gates)));
         }
         command.arg(format!("--leader-elect={}", self.leader_elect));
-        command.arg("--bind-address=127.0.0.1").arg(format!("--port={port}"));
+        command.arg("--bind-address=127.0.0.1").arg(format!("--secure-port={port}"));
+        command.args(Files::beside(&self.log).flags());
         command.args(&self.flags).envs(self.environment.iter().map(|(key, value)| (key, value)));
         command
     }
@@ -154,7 +158,8 @@ mod tests {
         let command = launch.command(Path::new("p"), 1);
         let args: Vec<_> = command.get_args().map(|arg| arg.to_str().unwrap()).collect();
         let expected = "--kubeconfig /k --controllers=a,b --feature-gates=G=false --leader-elect=false --bind-address=127.0.0.1 \
-                        --port=1 --kube-api-qps=5 --kube-api-burst=6 --v=2";
+                        --secure-port=1 --tls-cert-file /l.serving/server.crt --tls-private-key-file /l.serving/server.key \
+                        --client-ca-file /l.serving/ca.crt --kube-api-qps=5 --kube-api-burst=6 --v=2";
         assert_eq!(args.join(" "), expected);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -9,6 +10,10 @@ use e2e::process::Launch;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 /// The stand-in's arguments; unset in the test itself.
 const ARGUMENTS: &str = "E2E_PROCESS_ARGUMENTS";
@@ -18,18 +23,23 @@ const ARGUMENTS: &str = "E2E_PROCESS_ARGUMENTS";
 async fn stand_in() -> Result<()> {
     let Ok(arguments) = std::env::var(ARGUMENTS) else { return Ok(()) };
     println!("arguments: {arguments}");
-    let port = arguments.split(' ').find_map(|argument| argument.strip_prefix("--port=")).context("no port")?;
+    let port = arguments.split(' ').find_map(|argument| argument.strip_prefix("--secure-port=")).context("no port")?;
+    let file = |flag: &str| arguments.split(' ').skip_while(|argument| *argument != flag).nth(1).context("no certificate");
+    let chain = CertificateDer::pem_file_iter(file("--tls-cert-file")?)?.collect::<Result<_, _>>()?;
+    let key = PrivateKeyDer::from_pem_file(file("--tls-private-key-file")?)?;
+    let tls = TlsAcceptor::from(Arc::new(ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key)?));
     let mut terminate = signal(SignalKind::terminate())?;
     let listener = TcpListener::bind(("127.0.0.1", port.parse::<u16>()?)).await?;
     loop {
         tokio::select! {
             _ = terminate.recv() => std::process::exit(7),
             accepted = listener.accept() => {
-                let (mut stream, _) = accepted?;
+                let Ok(mut stream) = tls.accept(accepted?.0).await else { continue };
                 let _ = stream.read(&mut [0; 4096]).await?;
                 let body = "# TYPE up gauge\nup{a=\"b\"} 1.5\n";
                 let answer = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}", body.len());
                 stream.write_all(answer.as_bytes()).await?;
+                stream.shutdown().await?;
             }
         }
     }

@@ -6,14 +6,19 @@ mod duration;
 mod leader_election;
 mod logging;
 mod serving;
+mod tls;
 
-use clap::Parser;
+use std::collections::BTreeMap;
+
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 
 pub(crate) use connection::ConnectionOptions;
 pub(crate) use controllers::{ControllerName, ControllerOptions};
+pub(crate) use duration::format_go_duration;
 pub(crate) use leader_election::LeaderElectionOptions;
 pub(crate) use logging::LoggingOptions;
-pub(crate) use serving::ServingOptions;
+pub(crate) use serving::{AuthenticationOptions, AuthorizationOptions, ServingOptions};
+pub(crate) use tls::TlsVersion;
 
 use crate::gates::FeatureGates;
 
@@ -31,26 +36,51 @@ pub(crate) struct Options {
     #[command(flatten)]
     pub(crate) serving: ServingOptions,
     #[command(flatten)]
+    pub(crate) authentication: AuthenticationOptions,
+    #[command(flatten)]
+    pub(crate) authorization: AuthorizationOptions,
+    #[command(flatten)]
     pub(crate) logging: LoggingOptions,
 
     /// Feature gates, as Name=true or Name=false, separated by commas.
     #[arg(long, value_name = "GATES", default_value = "", help_heading = "Features")]
     pub(crate) feature_gates: FeatureGates,
+
+    /// Every flag by its name, with the text of its value.
+    #[arg(skip)]
+    pub(crate) given: BTreeMap<String, String>,
 }
 
 // === impl Options ===
 
 impl Options {
+    /// Reads the command line; what is wrong with it ends the process.
+    pub(crate) fn read() -> Self {
+        let matches = Self::command().get_matches();
+        let mut options = Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        options.given = given(&matches);
+        options
+    }
+
     /// What no parser of a single flag can see.
     ///
     /// # Errors
     /// A sentence that names the flag.
     pub(crate) fn validate(&self) -> Result<(), String> {
-        if self.leader_election.leader_elect {
-            return Err("--leader-elect: leader election is not available yet; run one replica with --leader-elect=false".to_owned());
-        }
+        self.leader_election.validate()?;
         self.controllers.enabled().map(|_| ())
     }
+}
+
+/// The flags and their values, as they were written; of lists all parts.
+fn given(matches: &ArgMatches) -> BTreeMap<String, String> {
+    let command = Options::command();
+    let flags = command.get_arguments().filter_map(|argument| Some((argument.get_long()?.to_owned(), argument.get_id())));
+    let value = |id: &clap::Id| {
+        let parts = matches.get_raw(id.as_str()).into_iter().flatten().map(|part| part.to_string_lossy());
+        parts.collect::<Vec<_>>().join(",")
+    };
+    flags.map(|(flag, id)| (flag, value(id))).collect()
 }
 
 #[cfg(test)]
@@ -87,17 +117,20 @@ mod tests {
         for (arguments, names) in [
             (&["--controllers", "nonsense"][..], "nonsense"),
             (&["--controllers", "-replicaset"], "no controller is left"),
-            (&["--leader-elect=true"], "--leader-elect=false"),
+            (&["--leader-elect=true", "--leader-elect-lease-duration=5s"], "--leader-elect-lease-duration"),
             (&["--kube-api-qps", "0"], "--kube-api-qps"),
             (&["--concurrent-replicaset-syncs", "0"], "--concurrent-replicaset-syncs"),
             (&["--min-resync-period", "12"], "--min-resync-period"),
-            (&["--bind-address", "0.0.0.0"], "loopback"),
+            (&["--bind-address", "localhost"], "--bind-address"),
+            (&["--tls-cert-file", "c"], "--tls-private-key-file"),
+            (&["--tls-min-version", "VersionTLS11"], "VersionTLS11"),
+            (&["--tls-cipher-suites", "TLS_RSA_WITH_RC4_128_SHA"], "TLS_RSA_WITH_RC4_128_SHA"),
+            (&["--authorization-always-allow-paths", "/a*b"], "--authorization-always-allow-paths"),
+            (&["--requestheader-allowed-names", "a, "], "--requestheader-allowed-names"),
+            (&["--port", "0"], "--port"),
             (&["--feature-gates", "Nope=true"], "Nope"),
         ] {
             let mut all = vec!["wcm", "--leader-elect=false"];
-            if arguments == ["--leader-elect=true"] {
-                all.pop();
-            }
             all.extend(arguments);
             let error = Options::try_parse_from(all).map_err(|error| error.to_string()).and_then(|options| options.validate()).unwrap_err();
             assert!(error.contains(names), "{error} should contain {names}");
@@ -115,6 +148,7 @@ mod tests {
     #[test]
     fn leader_election_is_on_unless_turned_off_as_upstream() {
         let options = Options::try_parse_from(["wcm"]).unwrap();
-        assert!(options.validate().unwrap_err().contains("--leader-elect=false"));
+        options.validate().unwrap();
+        assert!(options.leader_election.leader_elect);
     }
 }
