@@ -202,13 +202,7 @@ impl Reconciler for ReplicaSetController {
     }
 
     fn decide(&self, view: &View, now: Time) -> Decision {
-        let decision = replicaset::decide(view, now);
-        if let Decision::Act(plan) = &decision {
-            for ratio in replicaset::deletion_age_ratios(view, plan, now) {
-                self.deletion_age_ratio.observe(ratio);
-            }
-        }
-        decision
+        replicaset::decide(view, now)
     }
 
     fn look(&self, view: &mut View, lookup: Lookup) {
@@ -227,11 +221,20 @@ impl Reconciler for ReplicaSetController {
     }
 
     fn absorb(&self, view: &mut View, plan: &Plan, outcomes: Outcomes) {
+        for ratio in replicaset::deletion_age_ratios(view, plan, self.clock.wall()) {
+            self.deletion_age_ratio.observe(ratio);
+        }
         view.absorb(plan, &outcomes);
     }
 
     fn conclude(&self, view: &View, now: Time) -> Conclusion {
         replicaset::conclude(view, now)
+    }
+
+    fn next_victims(&self, view: &mut View, now: Time) -> Vec<(String, String)> {
+        let related = self.related_pods(&view.set);
+        view.relate(related);
+        replicaset::next_victims(view, now)
     }
 
     fn event(&self, _: &ObjectRef, step: &Step, outcome: &Outcome) -> Option<Event> {

@@ -17,6 +17,7 @@ pub mod error;
 pub mod events;
 pub mod executor;
 pub mod expectations;
+pub mod explain;
 pub mod fence;
 pub mod guard;
 pub mod queue;

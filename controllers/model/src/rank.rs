@@ -20,6 +20,23 @@ pub fn sort_for_deletion(pods: &[Arc<Pod>], related: &[Arc<Pod>], by_cost: bool,
     merge_sort(pods, &|a, b| compare(a, b, (rank(a), rank(b)), by_cost, now).then_with(|| a.uid.cmp(&b.uid)))
 }
 
+/// What [`sort_for_deletion`] looks at, for people, in its order of weight.
+pub fn describe_rank(pod: &Pod, related: &[Arc<Pod>], now: Time) -> String {
+    let node = match &pod.node {
+        None => "on no node".to_owned(),
+        Some(node) => {
+            let beside = related.iter().filter(|other| other.is_active() && other.node == pod.node).count();
+            format!("on {node} with {beside} of its kind")
+        }
+    };
+    let ready = match (pod.ready, pod.ready_changed) {
+        (true, Some(since)) => format!("ready for {} s", now.nanos_since(since.time()) / 1_000_000_000),
+        (true, None) => "ready".to_owned(),
+        (false, _) => "not ready".to_owned(),
+    };
+    format!("{node}, {:?}, {ready}, deletion cost {}, {} restarts", pod.phase, pod.deletion_cost, pod.restarts)
+}
+
 /// Upstream's comparator is no total order: of two pods of one age class the UID decides, unless their times are equal, when the
 /// restarts do; three such pods can form a circle. The standard library's sorts may panic on that, this one does not.
 fn merge_sort(pods: &[Arc<Pod>], order: &impl Fn(&Pod, &Pod) -> Ordering) -> Vec<Arc<Pod>> {

@@ -11,7 +11,7 @@ use model::plan::{
     Stage, Step, SyncError, Wait,
 };
 use model::pod::next_availability_check;
-use model::rank::sort_for_deletion;
+use model::rank::{describe_rank, sort_for_deletion};
 use model::template::pod_from_template;
 use model::{OwnerRef, Pod, ReplicaSet, Time};
 
@@ -62,11 +62,15 @@ fn manage_replicas(view: &View, active: &[Arc<Pod>], now: Time) -> Decision {
     one_stage(steps.collect(), Mode::AllAtOnce, OnError::GoOn, Expect::Deletions)
 }
 
-/// The pods that would go first if the ReplicaSet were made smaller, in that order; `None` until [`Lookup::RelatedPods`] is answered.
-pub fn next_victims(view: &View, now: Time) -> Option<Vec<Arc<Pod>>> {
-    let claimed = view.progress.claimed.as_ref()?;
-    let related = view.progress.related.as_ref()?;
-    Some(sort_for_deletion(&claimed.mine, related, view.gates.pod_deletion_cost, now))
+/// How many pods [`next_victims`] names.
+const VICTIMS: usize = 5;
+
+/// The pods that would go first if the ReplicaSet were made smaller, in that order, with what ranks them; none until
+/// [`Lookup::RelatedPods`] is answered.
+pub fn next_victims(view: &View, now: Time) -> Vec<(String, String)> {
+    let (Some(claimed), Some(related)) = (&view.progress.claimed, &view.progress.related) else { return Vec::new() };
+    let sorted = sort_for_deletion(&claimed.mine, related, view.gates.pod_deletion_cost, now);
+    sorted.iter().take(VICTIMS).map(|pod| (pod.name.to_string(), describe_rank(pod, related, now))).collect()
 }
 
 fn create(view: &View, count: usize) -> Decision {

@@ -30,7 +30,7 @@ use self::request::AnswerMeta;
 use crate::client::{Answer as Reply, ApiClient, CallError, Class, MAX_RETRIES, patience};
 use crate::clock::Clock;
 use crate::events::EventRecorder;
-use crate::expectations::Expectations;
+use crate::expectations::{Expectations, Pending};
 use crate::fence::Fence;
 
 /// What an executor is made of.
@@ -82,6 +82,11 @@ impl Executor {
     /// Waits until nothing new is sent any more.
     pub async fn stopped(&self) {
         self.stopping.cancelled().await;
+    }
+
+    /// Which of the subject's counted writes have not been seen.
+    pub fn pending(&self, subject: &ObjectRef) -> Option<Pending> {
+        self.expectations.pending(&subject.key, subject.uid)
     }
 
     /// Carries out a plan, stage by stage; one outcome for each step, in the plan's order.

@@ -71,7 +71,8 @@ fn fixture(answers: impl IntoIterator<Item = (u16, Value)>) -> Fixture {
     let options = ClientOptions { qps: 0.0, ..ClientOptions::default() };
     let kube = kube::Client::new(service, "default");
     let client = ApiClient::over(kube, &"http://127.0.0.1".parse().unwrap(), &options, &metrics).unwrap();
-    let (recorder, _sink) = events::recorder("test", client.clone(), Clock::system(), &registry).unwrap();
+    let writer = events::ApiWriter::new(client.clone(), Fence::open());
+    let (recorder, _sink) = events::recorder("test", writer, Clock::system(), &registry).unwrap();
     let stopping = CancellationToken::new();
     let fence = Fence::closed(BootClock::default());
     fence.extend(BootClock::default().now(), Duration::from_secs(3600));

@@ -10,13 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use model::plan::{Answer, Conclusion, Decision, Event, Lookup, ObjectRef, Outcome, Outcomes, Plan, Resource, Step, SyncError};
+use model::plan::{Answer, Conclusion, Decision, Event, Lookup, ObjectRef, Outcome, Outcomes, Plan, Resource, Rule, Step, SyncError, Wait};
 use model::{ObjectKey, ResourceVersion, Time};
 use tokio::task::JoinSet;
 use tracing::{Instrument, debug, error, info_span, warn};
 
 use crate::clock::Clock;
 use crate::executor::{Errand, Executor};
+use crate::explain::{Record, Records};
 use crate::guard::Guard;
 use crate::queue::WorkQueue;
 
@@ -45,6 +46,10 @@ pub trait Reconciler: Send + Sync + 'static {
     fn absorb(&self, view: &mut Self::View, plan: &Plan, outcomes: Outcomes);
     /// What the sync comes to.
     fn conclude(&self, view: &Self::View, now: Time) -> Conclusion;
+    /// The children that would go first if there were to be fewer, with what ranks them; none where that is not the controller's choice.
+    fn next_victims(&self, _: &mut Self::View, _: Time) -> Vec<(String, String)> {
+        Vec::new()
+    }
     /// What is told about a step.
     fn event(&self, subject: &ObjectRef, step: &Step, outcome: &Outcome) -> Option<Event>;
 }
@@ -62,6 +67,8 @@ pub struct Controller<R> {
     pub queue: WorkQueue<ObjectKey>,
     /// What time it is.
     pub clock: Clock,
+    /// What the last syncs came to.
+    pub records: Records,
 }
 
 /// How a sync ended.
@@ -72,7 +79,7 @@ enum Synced {
 }
 
 /// No sync takes more rounds than this: claims and their question, replicas and theirs, and some to spare. More is a fault in `decide`.
-const MAX_ROUNDS: usize = 16;
+pub(crate) const MAX_ROUNDS: usize = 16;
 
 // === impl Controller ===
 
@@ -156,6 +163,7 @@ impl<R: Reconciler> Controller<R> {
             if let Some(guard) = &self.guard {
                 guard.forget_absent(key);
             }
+            self.records.forget(key);
             return Synced::Done { requeue_after: None };
         };
         let subject = reconciler.subject(&view);
@@ -166,6 +174,7 @@ impl<R: Reconciler> Controller<R> {
             let Some(newer) = reconciler.view(key) else { return Synced::Done { requeue_after: None } };
             view = newer;
         }
+        let mut steps = Vec::new();
         for _ in 0..MAX_ROUNDS {
             match reconciler.decide(&view, self.clock.wall()) {
                 Decision::Look(lookup) => reconciler.look(&mut view, lookup),
@@ -173,12 +182,27 @@ impl<R: Reconciler> Controller<R> {
                 Decision::Act(plan) => {
                     let outcomes = self.executor.execute(errand, &plan).await;
                     self.remember(&subject, &plan, &outcomes);
+                    count_done(&mut steps, &plan, &outcomes);
                     reconciler.absorb(&mut view, &plan, outcomes);
                 }
-                Decision::Conclude => return self.finish(&subject, reconciler.conclude(&view, self.clock.wall())).await,
+                Decision::Conclude => {
+                    let mut conclusion = reconciler.conclude(&view, self.clock.wall());
+                    let waits = std::mem::take(&mut conclusion.waits);
+                    let synced = self.finish(&subject, conclusion).await;
+                    self.record(&subject, waits, steps, &synced);
+                    return synced;
+                }
             }
         }
         Synced::Failed(SyncError(format!("no decision after {MAX_ROUNDS} rounds")))
+    }
+
+    fn record(&self, subject: &ObjectRef, waits: Vec<Wait>, steps: Vec<(Rule, u32)>, synced: &Synced) {
+        let error = match synced {
+            Synced::Failed(error) => Some(&*error.0),
+            Synced::Done { .. } => None,
+        };
+        self.records.push(&subject.key, subject.uid, Record::new(waits, steps, error, self.clock.wall()));
     }
 
     /// A status that could not be written is the sync's error before any other.
@@ -212,6 +236,16 @@ impl<R: Reconciler> Controller<R> {
     fn wrote(&self, subject: &ObjectRef, resource: &Resource, version: ResourceVersion) {
         if let Some(guard) = &self.guard {
             guard.wrote(&subject.key, subject.uid, resource, version);
+        }
+    }
+}
+
+/// Adds up what was carried out, by rule.
+fn count_done(done: &mut Vec<(Rule, u32)>, plan: &Plan, outcomes: &Outcomes) {
+    for (step, _) in outcomes.of(plan).filter(|(_, outcome)| outcome.is_done()) {
+        match done.iter_mut().find(|(rule, _)| *rule == step.reason) {
+            Some((_, count)) => *count += 1,
+            None => done.push((step.reason, 1)),
         }
     }
 }

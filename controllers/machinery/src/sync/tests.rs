@@ -117,14 +117,22 @@ impl Fixture {
         });
         let kube = kube::Client::new(service, "default");
         let client = ApiClient::over(kube, &"http://127.0.0.1".parse().unwrap(), &ClientOptions::default(), &metrics).unwrap();
-        let (recorder, _) = events::recorder("test", client.clone(), Clock::system(), &registry).unwrap();
+        let (recorder, _) =
+            events::recorder("test", events::ApiWriter::new(client.clone(), Fence::open()), Clock::system(), &registry).unwrap();
         let stopping = CancellationToken::new();
         let expectations = Arc::new(Expectations::default());
         let executor = Executor::new(client, recorder, Arc::clone(&expectations), Clock::system(), 1, Fence::open(), stopping.clone());
         let scripted = Scripted::default();
         scripted.scripts.lock().extend(scripts.iter().map(|(name, script)| ((*name).to_owned(), *script)));
         let queue = WorkQueue::new("test", Clock::system(), &registry).unwrap();
-        let controller = Controller { reconciler: scripted.clone(), executor, guard: None, queue: queue.clone(), clock: Clock::system() };
+        let controller = Controller {
+            reconciler: scripted.clone(),
+            executor,
+            guard: None,
+            queue: queue.clone(),
+            clock: Clock::system(),
+            records: Records::default(),
+        };
         let running = tokio::spawn(Arc::new(controller).run(2));
         for (name, _) in scripts {
             queue.add(ObjectKey::new("ns", *name));

@@ -1,0 +1,155 @@
+//! Why an object is as it is: what its controller would do now, what it waits for, and what its last syncs came to.
+//!
+//! Nothing here decides anything. The present is a sync that is not carried out ([`Preview`]), over the caches as they are; the past are
+//! [`Records`].
+
+mod records;
+
+use model::plan::{Decision, Event, ObjectRef, Outcomes, Plan, Question, Resource, Step, Wait};
+use model::{ObjectKey, ResourceVersion, Time};
+use tokio::time::Instant;
+
+pub use self::records::{Record, Records, Verdict};
+use crate::expectations::Pending;
+use crate::guard::Behind;
+use crate::queue::Whereabouts;
+use crate::sync::{Controller, MAX_ROUNDS, Reconciler};
+
+/// All that a controller knows of one of its objects.
+#[derive(Debug)]
+pub struct Explanation {
+    /// The object.
+    pub subject: ObjectRef,
+    /// When this was said.
+    pub now: Time,
+    /// What a sync would do now.
+    pub preview: Preview,
+    /// Which cache it waits for, if it does.
+    pub behind: Option<Behind>,
+    /// Which of its writes have not been seen.
+    pub pending: Option<Pending>,
+    /// Where its key is.
+    pub whereabouts: Whereabouts,
+    /// What its last syncs came to, oldest first.
+    pub records: Vec<Record>,
+    /// The children that would go first if there were to be fewer, with what ranks them.
+    pub next_victims: Vec<(String, String)>,
+    /// Wall time and monotonic time of the same moment.
+    pub clock: (Time, Instant),
+}
+
+/// A sync that is not carried out.
+#[derive(Debug, Default)]
+pub struct Preview {
+    /// What it would do first; what comes behind depends on how that ends.
+    pub steps: Vec<Step>,
+    /// What it would ask the API server before anything else.
+    pub question: Option<Question>,
+    /// What it would wait for, if nothing is to be done.
+    pub waits: Vec<Wait>,
+    /// Why it would fail.
+    pub error: Option<String>,
+    /// Whether it would write the status.
+    pub writes_status: bool,
+    /// When it would look again.
+    pub requeue_at: Option<Time>,
+    /// What it would tell.
+    pub events: Vec<Event>,
+}
+
+/// A controller, to be asked about its objects.
+pub trait Explain: Send + Sync {
+    /// Whose objects it knows.
+    fn resource(&self) -> &'static Resource;
+    /// What there is to say about one of them; `None` if the cache has no such object.
+    fn explain(&self, key: &ObjectKey) -> Option<Explanation>;
+    /// The last record of every object whose last sync left something open.
+    fn open(&self) -> Vec<(ObjectKey, Record)>;
+}
+
+// === impl Controller ===
+
+impl<R: Reconciler> Controller<R> {
+    /// What a sync would do now, decided from the caches and not carried out. `None` if there is no such object.
+    pub fn preview(&self, key: &ObjectKey) -> Option<(ObjectRef, Preview, R::View)> {
+        let reconciler = &self.reconciler;
+        let mut view = reconciler.view(key)?;
+        let subject = reconciler.subject(&view);
+        let mut preview = Preview::default();
+        for _ in 0..MAX_ROUNDS {
+            match reconciler.decide(&view, self.clock.wall()) {
+                Decision::Look(lookup) => reconciler.look(&mut view, lookup),
+                Decision::Ask(question) => {
+                    preview.question = Some(question);
+                    break;
+                }
+                Decision::Act(plan) if is_empty(&plan) => {
+                    let outcomes = Outcomes(plan.stages.iter().map(|_| Vec::new()).collect());
+                    reconciler.absorb(&mut view, &plan, outcomes);
+                }
+                Decision::Act(plan) => {
+                    preview.steps = plan.stages.into_iter().flat_map(|stage| stage.steps).collect();
+                    break;
+                }
+                Decision::Conclude => {
+                    let now = self.clock.wall();
+                    let conclusion = reconciler.conclude(&view, now);
+                    preview.waits = conclusion.waits;
+                    preview.error = conclusion.error.map(|error| error.0);
+                    preview.writes_status = conclusion.status.is_some();
+                    preview.requeue_at = conclusion.requeue_after.map(|after| now.after(after));
+                    preview.events = conclusion.events;
+                    break;
+                }
+            }
+        }
+        Some((subject, preview, view))
+    }
+}
+
+impl<R: Reconciler> Explain for Controller<R> {
+    fn resource(&self) -> &'static Resource {
+        self.reconciler.resource()
+    }
+
+    fn explain(&self, key: &ObjectKey) -> Option<Explanation> {
+        let (subject, preview, mut view) = self.preview(key)?;
+        Some(Explanation {
+            now: self.clock.wall(),
+            preview,
+            behind: self.guard.as_ref().and_then(|guard| guard.behind(key)),
+            pending: self.executor.pending(&subject),
+            whereabouts: self.queue.whereabouts(key),
+            records: self.records.of(key, subject.uid),
+            next_victims: self.reconciler.next_victims(&mut view, self.clock.wall()),
+            clock: (self.clock.wall(), self.clock.now()),
+            subject,
+        })
+    }
+
+    fn open(&self) -> Vec<(ObjectKey, Record)> {
+        self.records.open()
+    }
+}
+
+// === impl Explanation ===
+
+impl Explanation {
+    /// The wall time of a moment on the monotonic clock.
+    pub fn wall(&self, at: Instant) -> Time {
+        let (wall, now) = self.clock;
+        match at.checked_duration_since(now) {
+            Some(ahead) => wall.after(ahead),
+            None => Time(wall.0.saturating_sub(i64::try_from(now.duration_since(at).as_nanos()).unwrap_or(i64::MAX))),
+        }
+    }
+
+    /// The version that a cache has to reach before the next sync, if one has.
+    pub fn version_waited_for(&self) -> Option<ResourceVersion> {
+        self.behind.as_ref().map(|behind| behind.version)
+    }
+}
+
+fn is_empty(plan: &Plan) -> bool {
+    plan.stages.iter().all(|stage| stage.steps.is_empty())
+}
