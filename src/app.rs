@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::caches::{Cache, Filling};
+use crate::explain::Witnesses;
 use crate::gates::Release;
 use crate::leader::Leadership;
 use crate::options::{ControllerName, Options};
@@ -180,23 +181,32 @@ impl App {
         let claims = self.cache(&PERSISTENTVOLUMECLAIMS, PersistentVolumeClaimDecoder::new());
         let revisions = self.cache(&CONTROLLERREVISIONS, ControllerRevisionDecoder::new());
         let mut workers: Vec<(&'static str, Work)> = Vec::new();
+        let mut witnesses = Witnesses::default();
         for controller in controllers {
             let work: Work = match controller {
                 ControllerName::Deployment => {
                     let syncs = usize::from(self.options.controllers.concurrent_deployment_syncs);
-                    Box::pin(self.deployment_controller(&deployments, &sets, &pods)?.run(syncs))
+                    let controller = self.deployment_controller(&deployments, &sets, &pods)?;
+                    witnesses.add(controller.clone());
+                    Box::pin(controller.run(syncs))
                 }
                 ControllerName::ReplicaSet => {
                     let syncs = usize::from(self.options.controllers.concurrent_replicaset_syncs);
-                    Box::pin(self.replicaset_controller(&sets, &pods)?.run(syncs))
+                    let controller = self.replicaset_controller(&sets, &pods)?;
+                    witnesses.add(controller.clone());
+                    Box::pin(controller.run(syncs))
                 }
                 ControllerName::StatefulSet => {
                     let syncs = usize::from(self.options.controllers.concurrent_statefulset_syncs);
-                    Box::pin(self.statefulset_controller(&stateful_sets, &pods, &claims, &revisions)?.run(syncs))
+                    let controller = self.statefulset_controller(&stateful_sets, &pods, &claims, &revisions)?;
+                    witnesses.add(controller.clone());
+                    Box::pin(controller.run(syncs))
                 }
             };
             workers.push((controller.as_str(), work));
         }
+        let fence = self.fence.clone();
+        witnesses.install(&self.pages, move || fence.may_write());
         // What no controller reads is not watched: there may be no right to.
         let runs = |names: &[ControllerName]| names.iter().any(|name| controllers.contains(name));
         let mut filling = vec![self.fill(pods, false)];

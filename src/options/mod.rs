@@ -10,7 +10,7 @@ mod tls;
 
 use std::collections::BTreeMap;
 
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub(crate) use connection::ConnectionOptions;
 pub(crate) use controllers::{ControllerName, ControllerOptions};
@@ -20,12 +20,19 @@ pub(crate) use logging::LoggingOptions;
 pub(crate) use serving::{AuthenticationOptions, AuthorizationOptions, ServingOptions};
 pub(crate) use tls::TlsVersion;
 
+use crate::explain::command::ExplainOptions;
 use crate::gates::FeatureGates;
 
 /// Runs Kubernetes' workload controllers in place of kube-controller-manager's.
 #[derive(Parser, Clone, Debug)]
 // As with upstream's flags, the last of several wins.
-#[command(name = "workloads-controller-manager", version, max_term_width = 120, args_override_self = true)]
+#[command(
+    name = "workloads-controller-manager",
+    version,
+    max_term_width = 120,
+    args_override_self = true,
+    args_conflicts_with_subcommands = true
+)]
 pub(crate) struct Options {
     #[command(flatten)]
     pub(crate) connection: ConnectionOptions,
@@ -46,9 +53,25 @@ pub(crate) struct Options {
     #[arg(long, value_name = "GATES", default_value = "", help_heading = "Features")]
     pub(crate) feature_gates: FeatureGates,
 
+    /// What to do instead of running the controllers.
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+
     /// Every flag by its name, with the text of its value.
     #[arg(skip)]
     pub(crate) given: BTreeMap<String, String>,
+}
+
+/// What can be done besides running the controllers.
+#[derive(Subcommand, Clone, Debug)]
+pub(crate) enum Command {
+    Explain(ExplainOptions),
+    /// Prints the completion script of a shell.
+    Completion {
+        /// Which shell.
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
 }
 
 // === impl Options ===

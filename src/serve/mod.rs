@@ -5,7 +5,7 @@
 //! about health.
 
 mod access;
-mod answer;
+pub(crate) mod answer;
 pub(crate) mod health;
 mod net;
 pub(crate) mod pages;
