@@ -18,7 +18,11 @@ use statefulset::View;
 use support::did::Did;
 use support::{Api, GATES, NOW, owned, refused, sync};
 
-const RELEASES: [(&str, &str); 2] = [("1.34.4", include_str!("golden/1.34.4.json")), ("1.37.2", include_str!("golden/1.37.2.json"))];
+const RELEASES: [(&str, &str); 3] = [
+    ("1.34.4", include_str!("golden/1.34.4.json")),
+    ("1.35.4", include_str!("golden/1.35.4.json")),
+    ("1.37.2", include_str!("golden/1.37.2.json")),
+];
 
 /// Cases whose templates say more where a server knows more fields.
 const DIFFERS: [&str; 2] = ["newer", "of-late"];
