@@ -1,9 +1,13 @@
 //! Log lines: constant text with fields, on standard error.
 
-use std::io::IsTerminal;
+mod klog;
+
 use std::sync::Arc;
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::JsonFields;
+
+use self::klog::Klog;
 
 /// Changes what is logged while the process runs. Clones change the same.
 #[derive(Clone)]
@@ -12,19 +16,13 @@ pub(crate) struct Verbosity(Arc<dyn Fn(EnvFilter) -> Result<(), String> + Send +
 /// Starts logging. `RUST_LOG` overrides the verbosity, until somebody changes it.
 pub(crate) fn start(verbosity: u8, format: &str) -> Verbosity {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| filter(verbosity.into()));
-    let colours = std::io::stderr().is_terminal();
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
-    if format == "json" {
-        let lines = lines.json().with_filter_reloading();
-        let handle = lines.reload_handle();
-        lines.init();
-        Verbosity(Arc::new(move |filter| handle.reload(filter).map_err(|error| error.to_string())))
-    } else {
-        let lines = lines.with_filter_reloading();
-        let handle = lines.reload_handle();
-        lines.init();
-        Verbosity(Arc::new(move |filter| handle.reload(filter).map_err(|error| error.to_string())))
-    }
+    let format = if format == "json" { Klog::Json } else { Klog::Text };
+    // The fields of spans are kept as JSON, whatever is made of them.
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).fmt_fields(JsonFields::new());
+    let lines = lines.event_format(format).with_filter_reloading();
+    let handle = lines.reload_handle();
+    lines.init();
+    Verbosity(Arc::new(move |filter| handle.reload(filter).map_err(|error| error.to_string())))
 }
 
 fn filter(verbosity: u32) -> EnvFilter {
