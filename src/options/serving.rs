@@ -103,6 +103,7 @@ pub(crate) struct AuthenticationOptions {
 /// Who may read what (upstream `pkg/server/options/authorization.go`).
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Authorization")]
+#[expect(clippy::struct_field_names, reason = "they are the flags' names")]
 pub(crate) struct AuthorizationOptions {
     /// Kubeconfig for SubjectAccessReviews. Default: the pod's service account; outside of a pod, none: then only system:masters and
     /// --authorization-always-allow-paths are let in.

@@ -117,7 +117,8 @@ fn settle(outcome: Found, found: &mut Option<User>, errors: &mut Vec<String>) {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |digit: u8| char::from_digit(digit.into(), 16).unwrap_or_default();
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// The token, if there is one (upstream `pkg/authentication/request/bearertoken/bearertoken.go`).

@@ -10,7 +10,7 @@ use super::user::User;
 /// The user that the headers name; `None` if they name nobody.
 pub(super) fn user(request: &HeaderMap, headers: &Headers) -> Option<User> {
     let name = first(request, &headers.username)?;
-    let groups = headers.group.iter().flat_map(|header| request.get_all(header.as_str())).filter_map(|value| text(value));
+    let groups = headers.group.iter().flat_map(|header| request.get_all(header.as_str())).filter_map(text);
     let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for prefix in &headers.extra_prefix {
         let prefix = prefix.to_ascii_lowercase();

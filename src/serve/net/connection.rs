@@ -112,12 +112,12 @@ async fn exchange(stream: TlsStream<Socket>, answers: impl Answers, place: &Plac
             .keep_alive_timeout(PING_ANSWER)
             .max_send_buf_size(64 << 10);
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-        run(connection.as_mut(), |connection| connection.graceful_shutdown(), &peer, place, stop).await;
+        run(connection.as_mut(), hyper::server::conn::http2::Connection::graceful_shutdown, &peer, place, stop).await;
     } else {
         let mut builder = hyper::server::conn::http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(HEADERS).max_buf_size(HEADER_BYTES);
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-        run(connection.as_mut(), |connection| connection.graceful_shutdown(), &peer, place, stop).await;
+        run(connection.as_mut(), hyper::server::conn::http1::Connection::graceful_shutdown, &peer, place, stop).await;
     }
 }
 

@@ -19,12 +19,16 @@ use crate::serve::answer;
 /// Keys and records on a page; the rest is only counted.
 const SHOWN: usize = 50;
 
-/// Tells about one thing.
-type Look = Box<dyn Fn() -> Value + Send + Sync>;
+/// Tells about one thing, on its page.
+struct Look {
+    page: &'static str,
+    name: &'static str,
+    tell: Box<dyn Fn() -> Value + Send + Sync>,
+}
 
-/// What can be looked into, by page. Clones share it.
+/// What can be looked into. Clones share it.
 #[derive(Clone, Default)]
-pub(crate) struct Inspection(Arc<RwLock<Vec<(&'static str, &'static str, Look)>>>);
+pub(crate) struct Inspection(Arc<RwLock<Vec<Look>>>);
 
 const STORES: &str = "/debug/stores";
 const QUEUES: &str = "/debug/queues";
@@ -97,13 +101,13 @@ impl Inspection {
         }
     }
 
-    fn add(&self, page: &'static str, name: &'static str, look: impl Fn() -> Value + Send + Sync + 'static) {
-        self.0.write().push((page, name, Box::new(look)));
+    fn add(&self, page: &'static str, name: &'static str, tell: impl Fn() -> Value + Send + Sync + 'static) {
+        self.0.write().push(Look { page, name, tell: Box::new(tell) });
     }
 
     fn show(&self, page: &str) -> Value {
         let looks = self.0.read();
-        looks.iter().filter(|(on, _, _)| *on == page).map(|(_, name, look)| ((*name).to_owned(), look())).collect()
+        looks.iter().filter(|look| look.page == page).map(|look| (look.name.to_owned(), (look.tell)())).collect()
     }
 }
 
