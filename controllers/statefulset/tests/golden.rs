@@ -1,7 +1,7 @@
 //! Revisions as kube-controller-manager of each release made them, in `golden/RELEASE.json`. Ours are the same to the byte.
 //!
 //! `make golden` writes the files; `e2e/tests/golden` says how.
-#![allow(clippy::indexing_slicing, reason = "a test outside of test functions")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test outside of test functions")]
 
 mod support;
 

@@ -23,7 +23,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use cases::{Case, cases, stateful_set};
-use revision::{Revision, revision_of, wait_for_revision};
+use revision::{Golden, revision_of, wait_for_revision};
 use support::minor_release;
 
 /// The same in every run, so that a file changes only if what it is about does.
@@ -80,7 +80,7 @@ impl World {
     }
 
     /// Takes the name of the case's first revision for other data, before there is a set.
-    async fn squat(&self, case: &Case) -> Result<Revision> {
+    async fn squat(&self, case: &Case) -> Result<Golden> {
         let name = case.set_name();
         let mut object = stateful_set(&name);
         case.templates[0](&mut object);
@@ -98,7 +98,7 @@ impl World {
 }
 
 /// A line of what was there, one of the set and one of the revision.
-fn entry(case: &Case, set: Option<&RawValue>, revision: &Revision) -> Result<String> {
+fn entry(case: &Case, set: Option<&RawValue>, revision: &Golden) -> Result<String> {
     let set = set.map(trimmed).transpose()?.map(|set| format!(",\n\"set\":{}", set.get()));
     Ok(format!("{{\"case\":\"{}\"{},\n\"revision\":{}}}", case.name, set.unwrap_or_default(), serde_json::to_string(revision)?))
 }

@@ -17,11 +17,11 @@ use super::{NAMESPACE, UID};
 
 /// What of a ControllerRevision its author has chosen.
 #[derive(Serialize)]
-pub(crate) struct Revision {
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Golden {
     pub(crate) name: String,
     labels: BTreeMap<String, String>,
     annotations: BTreeMap<String, String>,
-    #[serde(rename = "ownerReferences")]
     owner_references: Vec<BTreeMap<String, Value>>,
     revision: i64,
     /// Text, so that nothing that reads or writes the file spells it anew.
@@ -35,9 +35,8 @@ struct Printed {
     revision: i64,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-#[derive(Default)]
 struct PrintedMetadata {
     name: String,
     labels: BTreeMap<String, String>,
@@ -57,7 +56,7 @@ async fn get(plane: &ControlPlane, path: &str, format: &str) -> Result<Vec<u8>> 
 /// The data are taken from the protobuf answer: kube-controller-manager sends its bytes in protobuf, the API server stores them in
 /// protobuf, and hands them out as they are. A JSON answer is written by an encoder, which compacts what is raw and escapes HTML in it. Go
 /// has done both before, so that nothing is left to do; that is made sure of.
-pub(crate) async fn revision_of(plane: &ControlPlane, name: &str) -> Result<Revision> {
+pub(crate) async fn revision_of(plane: &ControlPlane, name: &str) -> Result<Golden> {
     let path = format!("controllerrevisions/{name}");
     let Printed { metadata, data: printed, revision } = serde_json::from_slice(&get(plane, &path, "application/json").await?)?;
     let stored = get(plane, &path, "application/vnd.kubernetes.protobuf").await?;
@@ -67,7 +66,7 @@ pub(crate) async fn revision_of(plane: &ControlPlane, name: &str) -> Result<Revi
     for owner in &mut owner_references {
         owner.insert("uid".to_owned(), UID.into());
     }
-    Ok(Revision { name, labels, annotations, owner_references, revision, data })
+    Ok(Golden { name, labels, annotations, owner_references, revision, data })
 }
 
 /// `data.raw` of a ControllerRevision (`k8s.io/api/apps/v1/generated.proto`).
@@ -88,7 +87,7 @@ fn data(revision: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// Waits until the controller has seen the set as it is now, and returns the revision that it has come to.
-pub(crate) async fn wait_for_revision(plane: &ControlPlane, set: &str) -> Result<Revision> {
+pub(crate) async fn wait_for_revision(plane: &ControlPlane, set: &str) -> Result<Golden> {
     let name = wait::until(&format!("{set} to be observed"), PATIENCE, async || {
         let set: Value = serde_json::from_slice(&get(plane, &format!("statefulsets/{set}"), "application/json").await?)?;
         ensure!(set["status"]["observedGeneration"] == set["metadata"]["generation"], "{}", set["status"]);
