@@ -6,7 +6,7 @@ use machinery::client::ApiClient;
 use machinery::events::{self, ApiWriter};
 use machinery::executor::Executor;
 use machinery::expectations::Expectations;
-use machinery::explain::Records;
+use machinery::explain::{Records, SyncMetrics};
 use machinery::guard::{Guard, Guarded};
 use machinery::queue::WorkQueue;
 use machinery::sync::Controller;
@@ -46,7 +46,8 @@ impl App {
         reconciler.listen();
         // It does not count its writes: their names are given, so that none can be made twice.
         let executor = self.executor("deployment-controller", Arc::new(Expectations::default()))?;
-        Ok(Arc::new(Controller { reconciler, executor, guard: Some(guard), queue, clock: self.clock.clone(), records: Records::default() }))
+        let (records, metrics) = self.journal("deployment")?;
+        Ok(Arc::new(Controller { reconciler, executor, guard: Some(guard), queue, clock: self.clock.clone(), records, metrics }))
     }
 
     pub(crate) fn replicaset_controller(
@@ -75,7 +76,8 @@ impl App {
         };
         reconciler.listen();
         let executor = self.executor("replicaset-controller", expectations)?;
-        Ok(Arc::new(Controller { reconciler, executor, guard, queue, clock: self.clock.clone(), records: Records::default() }))
+        let (records, metrics) = self.journal("replicaset")?;
+        Ok(Arc::new(Controller { reconciler, executor, guard, queue, clock: self.clock.clone(), records, metrics }))
     }
 
     pub(crate) fn statefulset_controller(
@@ -108,7 +110,8 @@ impl App {
         reconciler.listen();
         // It does not count its writes: their names are given, so that none can be made twice.
         let executor = self.executor("statefulset-controller", Arc::new(Expectations::default()))?;
-        Ok(Arc::new(Controller { reconciler, executor, guard, queue, clock: self.clock.clone(), records: Records::default() }))
+        let (records, metrics) = self.journal("statefulset")?;
+        Ok(Arc::new(Controller { reconciler, executor, guard, queue, clock: self.clock.clone(), records, metrics }))
     }
 
     fn enabled(&self, gate: &str) -> bool {
@@ -122,6 +125,13 @@ impl App {
         let running = guard.clone();
         self.spawn("guard", |ending| running.run(ending));
         Ok(guard)
+    }
+
+    /// What a controller's syncs come to, kept and counted.
+    fn journal(&self, controller: &str) -> anyhow::Result<(Arc<Records>, SyncMetrics)> {
+        let records = Arc::new(Records::default());
+        let metrics = SyncMetrics::register(controller, &records, self.clock.clone(), &self.registry)?;
+        Ok((records, metrics))
     }
 
     /// One controller's way to write, with a rate limit of its own, and its way to tell about it.

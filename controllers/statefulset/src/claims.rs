@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use model::plan::{Action, Create, NewName, NewObject, Owner, PERSISTENTVOLUMECLAIMS, PODS, Rule, STATEFULSETS, Step};
+use model::plan::{Action, Create, NewName, NewObject, Owner, PERSISTENTVOLUMECLAIMS, PODS, Rule, STATEFULSETS, Step, Wait};
 use model::statefulset::ClaimTemplate;
-use model::{StatefulSet, Uid, raw};
+use model::{PersistentVolumeClaim, StatefulSet, Uid, raw};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -17,11 +17,14 @@ use crate::sync::Sync;
 
 impl Sync<'_> {
     /// Has the claims made that the pod with that ordinal lacks. One that is on its way out is waited for.
-    pub(crate) fn add_missing_claims(&self, job: &mut Job, ordinal: i32) {
+    pub(crate) fn add_missing_claims(&mut self, job: &mut Job, ordinal: i32) {
         for template in &*self.set.spec.claim_templates {
             let name = self.set.claim_name(template, ordinal);
             match self.view.claims.get(&name) {
-                Some(claim) if claim.deletion.is_some() => job.errors.push(format!("pvc {name} is being deleted")),
+                Some(claim) if claim.deletion.is_some() => {
+                    self.waits.push(Wait::on(Rule::ClaimTerminating, &name));
+                    job.errors.push(format!("pvc {name} is being deleted"));
+                }
                 Some(_) => {}
                 None => match create(self.set, template, &name) {
                     Ok(step) => job.tries.push(step),
@@ -31,15 +34,15 @@ impl Sync<'_> {
         }
     }
 
-    /// Whether the ordinal's claims are still those of an earlier pod, which they are about to follow: no pod may be given them.
-    pub(crate) fn claim_is_stale(&self, ordinal: i32) -> bool {
+    /// A claim of the ordinal that is still an earlier pod's, which it is about to follow: no pod may be given it.
+    pub(crate) fn stale_claim(&self, ordinal: i32) -> Option<&Arc<PersistentVolumeClaim>> {
         let set = self.set;
         if !set.spec.retention_policy.delete_when_scaled {
-            return false;
+            return None;
         }
         let pod = Owner { resource: &PODS, name: Arc::from(set.pod_name(ordinal)), uid: Uid::NONE };
         let mut claims = set.spec.claim_templates.iter().filter_map(|template| self.view.claims.get(&set.claim_name(template, ordinal)));
-        claims.any(|claim| claim.owners().iter().any(|owner| retention::names(owner, &pod)))
+        claims.find(|claim| claim.owners().iter().any(|owner| retention::names(owner, &pod)))
     }
 }
 

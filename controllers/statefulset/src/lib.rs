@@ -26,4 +26,5 @@ mod waits;
 
 pub use events::event;
 pub use sync::{conclude, decide};
+pub use update::unavailable_replicas;
 pub use view::{Claims, Gates, Sameness, View, wanted_claims};

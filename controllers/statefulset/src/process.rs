@@ -78,7 +78,7 @@ impl Sync<'_> {
             status::count(status, slots.pods(), revisions, availability);
         }
         if burst {
-            self.wait_for_burst();
+            self.wait_for_burst(slots);
         }
         if results.errors.is_empty() { Ok(is_waiting) } else { Err(Stop::Failed(SyncError(aggregate(&results.errors)))) }
     }

@@ -56,7 +56,7 @@ impl<'v> Sync<'v> {
                 }
             };
             let is_wrong = !job.errors.is_empty();
-            if in_order && !job.then.is_empty() && !slots.replicas.contains_key(&ordinal) {
+            if in_order && !is_wrong && !job.then.is_empty() && !slots.replicas.contains_key(&ordinal) {
                 self.waits.push(Wait::on(Rule::PodNotAvailable, &job.pod));
             }
             jobs.push(job);
@@ -72,7 +72,9 @@ impl<'v> Sync<'v> {
         let holder = Holder { name: &pod.name, uid: pod.uid, ordinal };
         let mut job = Job::of(&*pod.name);
         if pod.is_finished() {
-            self.waits.push(Wait::on(if pod.deletion.is_some() { Rule::PodTerminating } else { Rule::PodNotAvailable }, &pod.name));
+            if !self.set.spec.allows_burst() {
+                self.wait_for(pod);
+            }
             if pod.deletion.is_none() {
                 self.tell_of_finished(pod);
                 job.then.push(delete(pod, Rule::PodFinished));
@@ -85,8 +87,9 @@ impl<'v> Sync<'v> {
         }
         let is_unavailable = self.availability().is_unavailable(pod) || !is_running_and_ready(pod);
         if is_unavailable && !self.set.spec.allows_burst() {
-            self.tell_of_stall(pod, ordinal, revisions);
-            self.wait_for(pod);
+            if !self.tell_of_stall(pod, ordinal, revisions) {
+                self.wait_for(pod);
+            }
             if is_pending {
                 self.fix_retention(&mut job, holder);
             }
@@ -105,8 +108,9 @@ impl<'v> Sync<'v> {
     /// A pod that is not there; none while its claims are those of an earlier one.
     fn new_replica(&mut self, ordinal: i32, templates: &mut Templates<'v>) -> Result<Job, Stop> {
         let mut job = Job::of(self.set.pod_name(ordinal));
-        if self.claim_is_stale(ordinal) {
-            self.waits.push(Wait::on(Rule::ClaimTerminating, &job.pod));
+        if let Some(claim) = self.stale_claim(ordinal) {
+            let wait = Wait::on(Rule::ClaimTerminating, &claim.name);
+            self.waits.push(wait);
             return Ok(job);
         }
         job.wants_claims_to = Some(Verb::Create);
@@ -167,11 +171,12 @@ impl<'v> Sync<'v> {
         self.events.push(warning(reason, format!("StatefulSet {} is recreating {how} Pod {}", self.set.key, pod.name)));
     }
 
-    /// A pod of another revision that cannot become ready holds back the rollout that would replace it, for ever.
-    fn tell_of_stall(&mut self, pod: &Pod, ordinal: i32, revisions: &Revisions) {
+    /// A pod of another revision that cannot become ready holds back the rollout that would replace it, for ever. Whether this is one.
+    fn tell_of_stall(&mut self, pod: &Pod, ordinal: i32, revisions: &Revisions) -> bool {
         let is_stuck = pod.deletion.is_none() && !is_running_and_ready(pod) && revision_of(pod) != &*revisions.update;
         let is_rolling = self.set.spec.update_strategy.r#type == UpdateStrategyType::RollingUpdate;
-        if is_stuck && is_rolling && is_above_partition(self.set, ordinal) {
+        let is_stall = is_stuck && is_rolling && is_above_partition(self.set, ordinal);
+        if is_stall {
             let message = format!(
                 "Pod {} is not ready and of revision {}: the rollout of {} waits for it. If it cannot become ready, delete it",
                 pod.name,
@@ -182,6 +187,7 @@ impl<'v> Sync<'v> {
             let command = format!("kubectl delete pod {} --namespace {}", pod.name, pod.namespace);
             self.waits.push(Wait::on(Rule::RolloutStalled, &pod.name).saying(command));
         }
+        is_stall
     }
 }
 

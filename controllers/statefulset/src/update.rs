@@ -14,6 +14,7 @@ use crate::replicas::delete;
 use crate::revisions::Revisions;
 use crate::slots::{Availability, Slots, revision_of};
 use crate::sync::{Stop, Sync, failed};
+use crate::view::View;
 
 /// What an update looks at.
 pub(crate) struct Update<'a> {
@@ -30,11 +31,11 @@ impl Sync<'_> {
     pub(crate) fn update_pods(&mut self, slots: &Slots, revisions: &Revisions) -> Result<(), Stop> {
         let update = Update { set: self.set, slots, target: &revisions.update, availability: self.availability() };
         if self.set.spec.update_strategy.r#type != UpdateStrategyType::RollingUpdate {
-            self.wait_for_update(&update, 0);
+            self.wait_for_hands(&update);
             return Ok(());
         }
         let doomed = if self.view.gates.max_unavailable { update.several().map_err(failed)? } else { update.next().into_iter().collect() };
-        self.wait_for_update(&update, doomed.len());
+        self.wait_for_update(&update, !doomed.is_empty())?;
         let steps = doomed.into_iter().map(|pod| delete(pod, Rule::RevisionOutdated)).collect();
         let (plan, outcomes) = self.act(Plan::one_stage(steps, Mode::OneByOne, OnError::SkipRest))?;
         for (step, outcome) in outcomes.of(&plan) {
@@ -93,22 +94,17 @@ impl<'a> Update<'a> {
         None
     }
 
+    /// Replicas that are missing, or not available.
+    pub(crate) fn unavailable(&self) -> usize {
+        let wanted = usize::try_from(self.set.spec.replicas).unwrap_or(0);
+        let down = self.slots.replicas.values().filter(|pod| self.availability.is_unavailable(pod)).count();
+        down + wanted.saturating_sub(self.slots.replicas.len())
+    }
+
     /// As many as maxUnavailable leaves room for.
     fn several(&self) -> Result<Vec<&'a Arc<Pod>>, String> {
         let set = self.set;
-        let rolling_update = set.spec.update_strategy.rolling_update.as_ref();
-        let limit = match rolling_update.and_then(|rolling_update| rolling_update.max_unavailable.as_ref()) {
-            None => 1,
-            Some(limit) => limit
-                .of(set.spec.replicas, Round::Down)
-                .ok_or_else(|| format!("spec.updateStrategy.rollingUpdate.maxUnavailable: invalid value {limit:?}"))?,
-        };
-        let wanted = usize::try_from(set.spec.replicas).unwrap_or(0);
-        let there = self.slots.replicas.values();
-        let unavailable =
-            there.filter(|pod| self.availability.is_unavailable(pod)).count() + wanted.saturating_sub(self.slots.replicas.len());
-        let limit = usize::try_from(limit.max(1)).unwrap_or(1);
-        let room = limit.saturating_sub(unavailable);
+        let room = max_unavailable(set)?.saturating_sub(self.unavailable());
         let outdated = || self.targets().filter(|pod| pod.deletion.is_none() && self.is_outdated(pod));
         if !set.spec.allows_burst() {
             return Ok(outdated().take(room).collect());
@@ -117,6 +113,28 @@ impl<'a> Update<'a> {
         let (well, down): (Vec<_>, Vec<_>) = outdated().partition(|pod| self.availability.is_available(pod));
         Ok(down.into_iter().chain(well.into_iter().take(room)).collect())
     }
+}
+
+/// How many replicas are unavailable, and how many may be while an update goes on (upstream `pkg/controller/statefulset/metrics`).
+pub fn unavailable_replicas(view: &View) -> (usize, Option<usize>) {
+    let set = &view.set;
+    let mine: Vec<_> = view.pods.iter().filter(|pod| pod.controller.is(set.uid)).cloned().collect();
+    let slots = Slots::of(set, &mine);
+    let availability = Availability { min_ready_seconds: set.spec.min_ready_seconds, now: view.now };
+    let update = Update { set, slots: &slots, target: "", availability };
+    (update.unavailable(), max_unavailable(set).ok().filter(|_| view.gates.max_unavailable))
+}
+
+/// Upstream `getStatefulSetMaxUnavailable`: one, unless more is asked for.
+pub(crate) fn max_unavailable(set: &StatefulSet) -> Result<usize, String> {
+    let rolling_update = set.spec.update_strategy.rolling_update.as_ref();
+    let limit = match rolling_update.and_then(|rolling_update| rolling_update.max_unavailable.as_ref()) {
+        None => 1,
+        Some(limit) => limit
+            .of(set.spec.replicas, Round::Down)
+            .ok_or_else(|| format!("spec.updateStrategy.rollingUpdate.maxUnavailable: invalid value {limit:?}"))?,
+    };
+    Ok(usize::try_from(limit.max(1)).unwrap_or(1))
 }
 
 /// Whether an update concerns that ordinal.

@@ -1,16 +1,15 @@
 //! Why a set is not as it should be although nothing more is done.
 
-use std::slice;
 use std::sync::Arc;
 
 use model::Pod;
 use model::plan::{Rule, Wait};
-use model::pod::next_availability_check;
+use model::pod::available_by;
 use model::statefulset::UpdateStrategyType;
 
 use crate::slots::{Slots, is_running_and_ready};
-use crate::sync::Sync;
-use crate::update::Update;
+use crate::sync::{Stop, Sync, failed};
+use crate::update::{Update, max_unavailable};
 
 // === impl Sync ===
 
@@ -21,8 +20,7 @@ impl Sync<'_> {
         let wait = if pod.deletion.is_some() {
             Wait::on(Rule::PodTerminating, &pod.name)
         } else if is_running_and_ready(pod) {
-            let left = next_availability_check(slice::from_ref(pod), seconds, self.view.now);
-            let until = left.map(|left| self.view.now.after(left));
+            let until = available_by([pod], seconds, self.view.now);
             Wait::on(Rule::MinReadySeconds, &pod.name).counting(&[("minReadySeconds", seconds)]).until(until)
         } else {
             Wait::on(Rule::PodNotAvailable, &pod.name)
@@ -37,49 +35,69 @@ impl Sync<'_> {
             self.waits.push(Wait::on(Rule::PodTerminating, &highest.name));
             return;
         }
+        // Every other pod is available, or it would be waited for first.
         let availability = self.availability();
-        let is_down = |pod: &&Arc<Pod>| availability.is_unavailable(pod) && pod.uid != highest.uid;
-        let down: Vec<_> = slots.pods().filter(is_down).map(|pod| &*pod.name).take(SHOWN).collect();
-        let empty = self.set.spec.ordinals().filter(|ordinal| !slots.replicas.contains_key(ordinal)).take(SHOWN);
-        let missing: Vec<_> = empty.map(|ordinal| self.set.pod_name(ordinal)).collect();
-        let others = down.into_iter().chain(missing.iter().map(String::as_str)).collect::<Vec<_>>().join(", ");
-        self.waits.push(Wait::on(Rule::ScaleDownHeld, &highest.name).saying(others));
+        let others = slots.condemned.iter().skip(1).filter(|pod| availability.is_unavailable(pod));
+        self.waits.push(Wait::on(Rule::ScaleDownHeld, &highest.name).saying(names(others)));
     }
 
     /// Where pods have no regard to each other.
-    pub(crate) fn wait_for_burst(&mut self) {
-        let Some(status) = &self.status else { return };
-        let wanted = self.set.spec.replicas;
-        let figures = [("desired", wanted), ("pods", status.replicas), ("ready", status.ready_replicas)];
-        if status.ready_replicas < wanted {
-            self.waits.push(Wait::new(Rule::PodsNotReady).counting(&figures));
-        } else if status.available_replicas < status.ready_replicas {
-            let seconds = self.set.spec.min_ready_seconds;
-            let until = next_availability_check(&self.pods, seconds, self.view.now).map(|left| self.view.now.after(left));
-            let figures = [("ready", status.ready_replicas), ("available", status.available_replicas), ("minReadySeconds", seconds)];
+    pub(crate) fn wait_for_burst(&mut self, slots: &Slots) {
+        let set = self.set;
+        let (wanted, seconds) = (set.spec.replicas, set.spec.min_ready_seconds);
+        let is_well = |pod: &Arc<Pod>| is_running_and_ready(pod) && pod.deletion.is_none();
+        let count = |test: &dyn Fn(&Arc<Pod>) -> bool| whole(slots.replicas.values().filter(|pod| test(pod)).count());
+        let terminating = count(&|pod| pod.deletion.is_some());
+        if let Some(first) = slots.replicas.values().find(|pod| pod.deletion.is_some()) {
+            self.waits.push(Wait::on(Rule::PodTerminating, &first.name).counting(&[("terminating", terminating)]));
+        }
+        let ready = count(&is_well);
+        if ready < wanted - terminating {
+            let there = whole(slots.replicas.len());
+            let unready = slots.replicas.values().filter(|pod| pod.deletion.is_none() && !is_running_and_ready(pod));
+            let figures = [("desired", wanted), ("pods", there), ("ready", ready)];
+            self.waits.push(Wait::new(Rule::PodsNotReady).counting(&figures).saying(names(unready)));
+        }
+        let available = count(&|pod| is_well(pod) && self.availability().is_available(pod));
+        if available < ready {
+            let until = available_by(slots.replicas.values().filter(|pod| is_well(pod)), seconds, self.view.now);
+            let figures = [("ready", ready), ("available", available), ("minReadySeconds", seconds)];
             self.waits.push(Wait::new(Rule::MinReadySeconds).counting(&figures).until(until));
         }
     }
 
-    /// Outdated pods that are left as they are.
-    pub(crate) fn wait_for_update(&mut self, update: &Update<'_>, doomed: usize) {
+    /// Outdated pods that are replaced by nobody here.
+    pub(crate) fn wait_for_hands(&mut self, update: &Update<'_>) {
         let (above, below) = update.outdated_counts();
-        if self.set.spec.update_strategy.r#type != UpdateStrategyType::RollingUpdate {
-            if above + below > 0 {
-                self.waits.push(Wait::new(Rule::OnDelete).counting(&[("outdated", above + below)]));
-            }
-            return;
+        if self.set.spec.update_strategy.r#type == UpdateStrategyType::OnDelete && above + below > 0 {
+            self.waits.push(Wait::new(Rule::OnDelete).counting(&[("outdated", above + below)]));
         }
-        if above > 0 && doomed == 0 {
-            let unavailable = self.status.as_ref().map_or(0, |status| self.set.spec.replicas - status.available_replicas);
-            self.waits.push(Wait::new(Rule::MaxUnavailable).counting(&[("outdated", above), ("unavailable", unavailable)]));
+    }
+
+    /// Outdated pods that are left as they are for now.
+    pub(crate) fn wait_for_update(&mut self, update: &Update<'_>, goes_on: bool) -> Result<(), Stop> {
+        let (above, below) = update.outdated_counts();
+        if above > 0 && !goes_on {
+            let limit = if self.view.gates.max_unavailable { max_unavailable(self.set).map_err(failed)? } else { 1 };
+            let figures = [("outdated", above), ("unavailable", whole(update.unavailable())), ("maxUnavailable", whole(limit))];
+            self.waits.push(Wait::new(Rule::MaxUnavailable).counting(&figures));
         }
-        let partition = self.set.spec.update_strategy.rolling_update.as_ref().map_or(0, |rolling_update| rolling_update.partition);
         if below > 0 {
+            let rolling_update = self.set.spec.update_strategy.rolling_update.as_ref();
+            let partition = rolling_update.map_or(0, |rolling_update| rolling_update.partition);
             self.waits.push(Wait::new(Rule::Partition).counting(&[("partition", partition), ("outdated", below)]));
         }
+        Ok(())
     }
 }
 
 /// So many names are enough to go on with.
 const SHOWN: usize = 5;
+
+fn names<'a>(pods: impl Iterator<Item = &'a Arc<Pod>>) -> String {
+    pods.map(|pod| &*pod.name).take(SHOWN).collect::<Vec<_>>().join(", ")
+}
+
+fn whole(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}

@@ -3,12 +3,14 @@
 //! Nothing here decides anything. The present is a sync that is not carried out ([`Preview`]), over the caches as they are; the past are
 //! [`Records`].
 
+mod metrics;
 mod records;
 
 use model::plan::{Decision, Event, ObjectRef, Outcomes, Plan, Question, Resource, Step, Wait};
 use model::{ObjectKey, ResourceVersion, Time};
 use tokio::time::Instant;
 
+pub use self::metrics::SyncMetrics;
 pub use self::records::{Record, Records, Verdict};
 use crate::expectations::Pending;
 use crate::guard::Behind;

@@ -17,7 +17,7 @@ use tracing::{Instrument, debug, error, info_span, warn};
 
 use crate::clock::Clock;
 use crate::executor::{Errand, Executor};
-use crate::explain::{Record, Records};
+use crate::explain::{Record, Records, SyncMetrics};
 use crate::guard::Guard;
 use crate::queue::WorkQueue;
 
@@ -68,7 +68,9 @@ pub struct Controller<R> {
     /// What time it is.
     pub clock: Clock,
     /// What the last syncs came to.
-    pub records: Records,
+    pub records: Arc<Records>,
+    /// The same in numbers.
+    pub metrics: SyncMetrics,
 }
 
 /// How a sync ended.
@@ -183,6 +185,7 @@ impl<R: Reconciler> Controller<R> {
                     let outcomes = self.executor.execute(errand, &plan).await;
                     self.remember(&subject, &plan, &outcomes);
                     count_done(&mut steps, &plan, &outcomes);
+                    self.metrics.wrote(&plan, &outcomes);
                     reconciler.absorb(&mut view, &plan, outcomes);
                 }
                 Decision::Conclude => {
@@ -202,7 +205,9 @@ impl<R: Reconciler> Controller<R> {
             Synced::Failed(error) => Some(&*error.0),
             Synced::Done { .. } => None,
         };
-        self.records.push(&subject.key, subject.uid, Record::new(waits, steps, error, self.clock.wall()));
+        let record = Record::new(waits, steps, error, self.clock.wall());
+        self.metrics.synced(record.verdict);
+        self.records.push(&subject.key, subject.uid, record);
     }
 
     /// A status that could not be written is the sync's error before any other.

@@ -125,13 +125,15 @@ impl Fixture {
         let scripted = Scripted::default();
         scripted.scripts.lock().extend(scripts.iter().map(|(name, script)| ((*name).to_owned(), *script)));
         let queue = WorkQueue::new("test", Clock::system(), &registry).unwrap();
+        let records = Arc::new(Records::default());
         let controller = Controller {
             reconciler: scripted.clone(),
             executor,
             guard: None,
             queue: queue.clone(),
             clock: Clock::system(),
-            records: Records::default(),
+            metrics: SyncMetrics::register("test", &records, Clock::system(), &registry).unwrap(),
+            records,
         };
         let running = tokio::spawn(Arc::new(controller).run(2));
         for (name, _) in scripts {
