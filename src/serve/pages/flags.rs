@@ -1,5 +1,6 @@
 //! `/debug/flags/v`: the verbosity of a running process (upstream apiserver `pkg/server/routes/flags.go`).
 
+use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Response, StatusCode};
 
 use super::{Asked, Listed, Pages};
@@ -20,11 +21,18 @@ pub(super) fn install(pages: &Pages, verbosity: &Verbosity) {
 /// Upstream `StringFlagPutHandler` with `logs.GlogSetter`.
 fn set(asked: &Asked, verbosity: &Verbosity) -> Response<Body> {
     if asked.method != Method::PUT {
-        return answer::error(StatusCode::NOT_ACCEPTABLE, "unsupported http method");
+        return plain(StatusCode::NOT_ACCEPTABLE, "unsupported http method");
     }
     let text = String::from_utf8_lossy(&asked.body);
     match text.parse::<u32>().map_err(|error| error.to_string()).and_then(|level| verbosity.set(level)) {
-        Ok(()) => answer::text(format!("successfully set klog.logging.verbosity to {text}\n")),
-        Err(error) => answer::error(StatusCode::BAD_REQUEST, &format!("parsing {text:?}: {error}")),
+        Ok(()) => plain(StatusCode::OK, &format!("successfully set klog.logging.verbosity to {text}")),
+        Err(error) => plain(StatusCode::BAD_REQUEST, &format!("parsing {text:?}: {error}")),
     }
+}
+
+/// Upstream `writePlainText`, which says nothing of the character set.
+fn plain(status: StatusCode, message: &str) -> Response<Body> {
+    let mut response = answer::error(status, message);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    response
 }
