@@ -18,9 +18,10 @@ use statefulset::View;
 use support::did::Did;
 use support::{Api, GATES, NOW, owned, refused, sync};
 
-const RELEASES: [(&str, &str); 3] = [
+const RELEASES: [(&str, &str); 4] = [
     ("1.34.4", include_str!("golden/1.34.4.json")),
     ("1.35.4", include_str!("golden/1.35.4.json")),
+    ("1.36.3", include_str!("golden/1.36.3.json")),
     ("1.37.2", include_str!("golden/1.37.2.json")),
 ];
 
