@@ -12,6 +12,8 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, SanType,
 };
 
+use crate::Server;
+
 /// An authority that signs certificates for servers on loopback, and for their clients.
 #[derive(Debug)]
 pub struct Authority(CertifiedIssuer<'static, KeyPair>);
@@ -96,9 +98,16 @@ impl Files {
 
     /// Writes them.
     pub(crate) fn write(&self) -> Result<()> {
-        let Shared { authority, server, .. } = shared()?;
+        let Shared { authority, server, reader } = shared()?;
         fs::create_dir_all(&self.folder)?;
-        for (name, text) in [("ca.crt", &authority.pem()), ("server.crt", &server.certificate), ("server.key", &server.key)] {
+        let files = [
+            ("ca.crt", &authority.pem()),
+            ("server.crt", &server.certificate),
+            ("server.key", &server.key),
+            ("reader.crt", &reader.certificate),
+            ("reader.key", &reader.key),
+        ];
+        for (name, text) in files {
             let file = self.folder.join(name);
             // A program that runs already must not find it half written.
             if !file.exists() {
@@ -113,6 +122,14 @@ impl Files {
         let flags = [("--tls-cert-file", "server.crt"), ("--tls-private-key-file", "server.key"), ("--client-ca-file", "ca.crt")];
         flags.into_iter().flat_map(|(flag, name)| [flag.into(), self.folder.join(name).into_os_string()])
     }
+}
+
+/// A command line that reads a page of our program.
+pub fn curl(server: &Server, path: &str) -> String {
+    let folder = Files::beside(server.log()).folder;
+    let file = |name: &str| folder.join(name).display().to_string();
+    let (ca, certificate, key) = (file("ca.crt"), file("reader.crt"), file("reader.key"));
+    format!("curl --cacert {ca} --cert {certificate} --key {key} {}{path}", server.endpoint().url())
 }
 
 /// The certificate of who may read everything, and the authority that servers' certificates are of (DER).

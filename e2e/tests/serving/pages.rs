@@ -174,7 +174,7 @@ pub async fn verbosity_can_be_changed(plane: Shared) -> Result<()> {
     })
     .await?;
     assert_eq!(put("much").await?.0, 400);
-    assert_eq!(put(&"9".repeat(100_000)).await?.0, 400);
+    assert_eq!(put(&"9".repeat(2000)).await?.0, 400);
     let quiet = Rig::start(&plane, &["--profiling=false".to_owned()]).await?;
     assert_eq!(quiet.master()?.get("/debug/flags/v").await?.0, 404);
     Ok(())

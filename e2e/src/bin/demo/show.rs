@@ -110,7 +110,7 @@ impl Show {
         println!("  kubectl scale deployment web --replicas=40");
         println!("  kubectl rollout history statefulset db");
         println!("  kubectl set image deployment web web=registry.example/web:3 && kubectl rollout status deployment web");
-        println!("\nMetrics: {}/metrics", self.manager.endpoint().url());
+        println!("\nMetrics: {}", e2e::access::curl(&self.manager, "/metrics"));
     }
 
     pub(crate) async fn stay(&mut self) -> Result<()> {
