@@ -45,8 +45,7 @@ impl HttpLease {
 
     /// Tells `seen` of every change, for ever. Upstream only polls, and so learns up to 2.2 retry periods late when the lease was renewed
     /// for the last time, or given up. Where there is no right to watch, that is how it is here, too.
-    pub(super) async fn watch(self, seen: watch::Sender<Option<Lease>>, clock: Clock, seed: u64) {
-        let mut backoff = Backoff::new(seed);
+    pub(super) async fn watch(self, seen: watch::Sender<Option<Lease>>, clock: Clock, mut backoff: Backoff) {
         loop {
             match self.watch_once(&seen).await {
                 Ok(()) => debug!(name = self.name, "The watch of the lease has ended"),

@@ -23,6 +23,7 @@ use machinery::client::{ApiClient, ClientMetrics, ClientOptions, Deadlines};
 use machinery::clock::Clock;
 use machinery::events::EventRecorder;
 use machinery::fence::{BootClock, Fence};
+use machinery::source::Backoff;
 use model::Uid;
 use prometheus::Registry;
 use tokio::runtime::Runtime;
@@ -149,7 +150,7 @@ fn campaign(
     resign: CancellationToken,
 ) -> Ended {
     runtime.block_on(async {
-        let watching = tokio::spawn(api.watch(seen, Clock::system(), fastrand::u64(..)));
+        let watching = tokio::spawn(api.watch(seen, Clock::system(), Backoff::new(fastrand::u64(..))));
         let ended = election.run(resign).await;
         watching.abort();
         ended

@@ -159,7 +159,7 @@ pub async fn without_a_release_the_lease_is_waited_for(planes: Shared) -> Result
     assert_eq!(rig.holder("workloads-controller-manager").await?, holder);
     standby.works().await?;
     let took = ended.elapsed();
-    assert!((LEASE - Duration::from_millis(1500)..LEASE + TAKEOVER).contains(&took), "{took:?}");
+    assert!(took + Duration::from_millis(1500) > LEASE && took < LEASE + TAKEOVER, "{took:?}");
     assert_eq!(standby.server.terminate().await?.code(), Some(0));
     rig.end(&planes).await
 }

@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod catching_up;
 mod faults;
 mod handover;
 mod rig;
@@ -21,6 +22,10 @@ const SCENARIOS: &[Scenario<Planes>] = scenarios! {
         sigterm_hands_over_at_once_and_loses_no_work,
         a_standby_ends_at_once,
         without_a_release_the_lease_is_waited_for,
+    },
+    catching_up::{
+        a_takeover_with_a_late_watch_makes_no_pod_twice,
+        a_large_cache_catches_up_without_a_list,
     },
     faults::{
         ctl_06_a_leader_that_was_frozen_beyond_its_lease_writes_nothing,

@@ -222,10 +222,9 @@ impl<D: Decode, T: Transport> Source<D, T> {
     async fn probe(&mut self) -> State<T::Chunks> {
         match self.storage_version().await {
             Ok(reached) if self.was_set_back(reached) => State::List,
-            Ok(_) => State::Watch,
             Err(error) if error.error().code == 0 && !error.is_too_large() => self.wait(error.into_error(), After::Watch),
-            // Whatever it is, the watch will be told too.
-            Err(_) => State::Watch,
+            // Whatever else it is, the watch will be told too.
+            _ => State::Watch,
         }
     }
 

@@ -68,7 +68,7 @@ async fn without_a_bookmark_everything_is_listed_after_five_seconds() {
         let history = run_asked_after("watch 5", MANY, answers).await;
         let list = history.requests.len() - 2;
         assert_eq!(history.requests[list], "stream consistent", "{:?}", history.requests);
-        let waited = (history.times[list] - history.times[2]).as_secs_f64();
+        let waited = history.times[list].abs_diff(history.times[2]).as_secs_f64();
         assert!((4.9..5.1).contains(&waited), "{waited}");
         assert_eq!(history.events[3..], ["restarted", "synced 12", "caught up"]);
     }
