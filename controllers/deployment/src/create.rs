@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::annotations::{DESIRED_REPLICAS, MAX_REPLICAS, REVISION};
 use model::deployment::Strategy;
 use model::fingerprint::POD_TEMPLATE_HASH;
-use model::plan::{Action, Answer, ApiError, Create, NewName, NewObject, Outcome, Question, REPLICASETS, Rule, Step, SyncError};
+use model::plan::{Action, Answer, ApiError, Create, NewName, NewObject, Outcome, Question, REPLICASETS, Rule, Step, SyncError, Wait};
 use model::replicaset::Rollout;
 use model::template::safe_encode;
 use model::{Decode as _, Deployment, Fingerprint, ObjectKey, ReplicaSet, ReplicaSetDecoder, raw};
@@ -46,7 +46,10 @@ impl Sync<'_> {
                 }
             }
             Some(Outcome::Failed(error)) if error.is_already_exists() => self.resolve_collision(key, error)?,
-            Some(Outcome::Failed(error)) if error.namespace_terminating => return Err(Stop::Quietly),
+            Some(Outcome::Failed(error)) if error.namespace_terminating => {
+                self.waits.push(Wait::new(Rule::NamespaceTerminating));
+                return Err(Stop::Quietly);
+            }
             Some(Outcome::Failed(error) | Outcome::Unknown(error)) => {
                 if self.deployment.spec.progress_deadline().is_some() {
                     self.note(PROGRESSING, "False", REPLICA_SET_CREATE_ERROR, create_error(&key.name, error));

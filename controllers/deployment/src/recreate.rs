@@ -48,8 +48,13 @@ impl Sync<'_> {
                 self.old.iter().find(|member| unfinished.contains(&member.uid()))
             }
         };
-        let wait = running.map(|member| Wait::on(Rule::OldPodsRun, &member.key.name).counting(&[("pods", member.replicas_read())]));
-        self.waits.extend(wait.clone());
-        Ok(wait.is_some())
+        let Some(running) = running else { return Ok(false) };
+        let status = running.status();
+        let counted =
+            [("pods", status.map(|status| status.replicas)), ("terminating", status.and_then(|status| status.terminating_replicas))];
+        let figures: Vec<_> = counted.into_iter().filter_map(|(name, count)| Some((name, count.filter(|count| *count > 0)?))).collect();
+        let wait = Wait::on(Rule::OldPodsRun, &running.key.name).counting(&figures);
+        self.waits.push(wait);
+        Ok(true)
     }
 }

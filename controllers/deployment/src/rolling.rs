@@ -28,7 +28,8 @@ impl Sync<'_> {
         let size = if new.replicas > wanted { wanted } else { self.new_replicas(new.replicas).map_err(crate::sync::failed)? };
         if size < wanted {
             let ceiling = wanted + Fenceposts::of(&self.deployment.spec).max_surge;
-            let figures = [("desired", wanted), ("new", size), ("total", self.total()), ("replicas+maxSurge", ceiling)];
+            let total = self.total() - new.replicas + size;
+            let figures = [("desired", wanted), ("new", size), ("total", total), ("replicas+maxSurge", ceiling)];
             self.waits.push(Wait::on(Rule::SurgeCeiling, &new.key.name).counting(&figures));
         }
         let scaled = self.scale(vec![(new, size)], When::SizeDiffers, Rule::NewReplicaSetSize)?;
@@ -56,7 +57,8 @@ impl Sync<'_> {
         }
         let sizes = self.without_surplus();
         let surplus = self.scale(sizes, When::SizeDiffers, Rule::OldReplicasNotNeeded)?;
-        if self.old.iter().any(Member::is_active) {
+        // What this sync has taken is still counted as available.
+        if !unhealthy.any && !surplus.any && self.old.iter().any(Member::is_active) {
             self.wait_for_availability();
         }
         Ok(self.goes_on(&surplus) && (unhealthy.any || surplus.any))

@@ -45,6 +45,7 @@ impl Sync<'_> {
         if self.deployment.spec.paused && self.rollback_to().is_none() {
             self.clean_up_history()?;
         }
+        self.note_paused();
         self.sync_status();
         Ok(())
     }

@@ -119,8 +119,13 @@ impl Sync<'_> {
     }
 
     /// Upstream `getReplicaFailures`: that of the new ReplicaSet, or the first.
-    pub(crate) fn replica_failure(&self) -> Option<&Condition> {
-        self.new.iter().chain(self.all()).find_map(|member| member.condition(REPLICA_FAILURE))
+    fn replica_failure(&self) -> Option<&Condition> {
+        self.failing().map(|(_, failure)| failure)
+    }
+
+    /// The ReplicaSet that says so, and what it says.
+    pub(crate) fn failing(&self) -> Option<(&Member, &Condition)> {
+        self.new.iter().chain(self.all()).find_map(|member| Some((member, member.condition(REPLICA_FAILURE)?)))
     }
 
     /// Upstream `requeueStuckDeployment`: nothing else would bring a rollout back that does not move.

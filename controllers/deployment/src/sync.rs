@@ -114,7 +114,6 @@ impl<'v> Sync<'v> {
         }
         self.check_paused_conditions();
         if spec.paused {
-            self.waits.push(Wait::new(Rule::Paused));
             return self.sync_size();
         }
         if let Some(revision) = self.rollback_to() {

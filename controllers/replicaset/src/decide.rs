@@ -133,7 +133,7 @@ pub fn conclude(view: &View, now: Time) -> Conclusion {
         None if conflicts > 0 => Some(SyncError(format!("{conflicts} pods changed before they could be deleted"))),
         None => None,
     };
-    let waits = waits::of(view, &claimed.mine, &new, requeue_after, now);
+    let waits = waits::of(view, &claimed.mine, &new, now);
     Conclusion { status: status::update(set, new), requeue_after, error, events: Vec::new(), waits }
 }
 
@@ -152,7 +152,7 @@ impl Managed {
         for (step, outcome) in outcomes.of(plan) {
             let Some(error) = outcome.error() else { continue };
             match &step.action {
-                Action::Create(_) if error.namespace_terminating => {}
+                Action::Create(_) if error.namespace_terminating => managed.is_unwelcome = true,
                 Action::Delete(_) if error.is_not_found() => {}
                 Action::Delete(_) if error.is_conflict() => managed.conflicts += 1,
                 Action::Create(_) | Action::Own(_) | Action::Patch(_) | Action::Edit(_) | Action::Reown(_) => managed.fail(error.clone()),

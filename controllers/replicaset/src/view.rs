@@ -47,6 +47,8 @@ pub(crate) struct Managed {
     pub(crate) error: Option<ApiError>,
     /// Deletes that met a newer pod: no failure, but to be decided again.
     pub(crate) conflicts: usize,
+    /// The namespace takes no more pods, which is no failure.
+    pub(crate) is_unwelcome: bool,
 }
 
 // === impl View ===

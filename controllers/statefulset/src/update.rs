@@ -35,7 +35,7 @@ impl Sync<'_> {
             return Ok(());
         }
         let doomed = if self.view.gates.max_unavailable { update.several().map_err(failed)? } else { update.next().into_iter().collect() };
-        self.wait_for_update(&update, !doomed.is_empty())?;
+        self.wait_for_update(&update, !doomed.is_empty());
         let steps = doomed.into_iter().map(|pod| delete(pod, Rule::RevisionOutdated)).collect();
         let (plan, outcomes) = self.act(Plan::one_stage(steps, Mode::OneByOne, OnError::SkipRest))?;
         for (step, outcome) in outcomes.of(&plan) {

@@ -8,7 +8,7 @@ use model::pod::available_by;
 use model::statefulset::UpdateStrategyType;
 
 use crate::slots::{Slots, is_running_and_ready};
-use crate::sync::{Stop, Sync, failed};
+use crate::sync::Sync;
 use crate::update::{Update, max_unavailable};
 
 // === impl Sync ===
@@ -43,24 +43,25 @@ impl Sync<'_> {
 
     /// Where pods have no regard to each other.
     pub(crate) fn wait_for_burst(&mut self, slots: &Slots) {
-        let set = self.set;
-        let (wanted, seconds) = (set.spec.replicas, set.spec.min_ready_seconds);
-        let is_well = |pod: &Arc<Pod>| is_running_and_ready(pod) && pod.deletion.is_none();
-        let count = |test: &dyn Fn(&Arc<Pod>) -> bool| whole(slots.replicas.values().filter(|pod| test(pod)).count());
-        let terminating = count(&|pod| pod.deletion.is_some());
-        if let Some(first) = slots.replicas.values().find(|pod| pod.deletion.is_some()) {
+        let (wanted, seconds) = (self.set.spec.replicas, self.set.spec.min_ready_seconds);
+        let availability = self.availability();
+        let [mut terminating, mut ready, mut available] = [0; 3];
+        for pod in slots.replicas.values() {
+            let is_ready = pod.deletion.is_none() && is_running_and_ready(pod);
+            terminating += i32::from(pod.deletion.is_some());
+            ready += i32::from(is_ready);
+            available += i32::from(is_ready && availability.is_available(pod));
+        }
+        if let Some(first) = slots.replicas.values().find(|pod| terminating > 0 && pod.deletion.is_some()) {
             self.waits.push(Wait::on(Rule::PodTerminating, &first.name).counting(&[("terminating", terminating)]));
         }
-        let ready = count(&is_well);
-        if ready < wanted - terminating {
-            let there = whole(slots.replicas.len());
+        if ready + terminating < wanted {
             let unready = slots.replicas.values().filter(|pod| pod.deletion.is_none() && !is_running_and_ready(pod));
-            let figures = [("desired", wanted), ("pods", there), ("ready", ready)];
+            let figures = [("desired", wanted), ("pods", whole(slots.replicas.len())), ("ready", ready)];
             self.waits.push(Wait::new(Rule::PodsNotReady).counting(&figures).saying(names(unready)));
         }
-        let available = count(&|pod| is_well(pod) && self.availability().is_available(pod));
         if available < ready {
-            let until = available_by(slots.replicas.values().filter(|pod| is_well(pod)), seconds, self.view.now);
+            let until = available_by(slots.replicas.values().filter(|pod| pod.deletion.is_none()), seconds, self.view.now);
             let figures = [("ready", ready), ("available", available), ("minReadySeconds", seconds)];
             self.waits.push(Wait::new(Rule::MinReadySeconds).counting(&figures).until(until));
         }
@@ -75,10 +76,10 @@ impl Sync<'_> {
     }
 
     /// Outdated pods that are left as they are for now.
-    pub(crate) fn wait_for_update(&mut self, update: &Update<'_>, goes_on: bool) -> Result<(), Stop> {
+    pub(crate) fn wait_for_update(&mut self, update: &Update<'_>, goes_on: bool) {
         let (above, below) = update.outdated_counts();
         if above > 0 && !goes_on {
-            let limit = if self.view.gates.max_unavailable { max_unavailable(self.set).map_err(failed)? } else { 1 };
+            let limit = if self.view.gates.max_unavailable { max_unavailable(self.set).unwrap_or(1) } else { 1 };
             let figures = [("outdated", above), ("unavailable", whole(update.unavailable())), ("maxUnavailable", whole(limit))];
             self.waits.push(Wait::new(Rule::MaxUnavailable).counting(&figures));
         }
@@ -87,7 +88,6 @@ impl Sync<'_> {
             let partition = rolling_update.map_or(0, |rolling_update| rolling_update.partition);
             self.waits.push(Wait::new(Rule::Partition).counting(&[("partition", partition), ("outdated", below)]));
         }
-        Ok(())
     }
 }
 

@@ -76,17 +76,19 @@ rules! {
         ends "The object is seen, or a read after the server's request timeout says that it is not there.";
     BurstLimit "burst-limit" "No sync creates or deletes more than 500 pods."
         ends "These are seen, and the next sync goes on.";
-    PodsNotReady "pods-not-ready" "Pods that are wanted are there and not ready."
+    NamespaceTerminating "namespace-terminating" "The namespace is being deleted: nothing more can be made in it."
+        ends "The namespace is gone, and the object with it.";
+    PodsNotReady "pods-not-ready" "Pods that are wanted are not ready, or not there yet."
         ends "They become ready.";
     MinReadySeconds "min-ready-seconds" "Pods are ready, but not for `spec.minReadySeconds` yet."
         ends "The time has passed, if they stay ready.";
-    Paused "paused" "The Deployment is paused: nothing is rolled out."
+    Paused "paused" "The Deployment is paused: what is not rolled out yet is not going to be."
         ends "`spec.paused` is set to false (kubectl rollout resume).";
     SurgeCeiling "surge-ceiling" "The new ReplicaSet cannot grow: there are as many pods as replicas + maxSurge allow."
         ends "Old pods go.";
     AvailabilityFloor "availability-floor" "Old ReplicaSets cannot shrink: no more pods are available than replicas - maxUnavailable."
         ends "New pods become available.";
-    ReplicaSetStatusBehind "replicaset-status-behind" "An old ReplicaSet's status has not caught up with its size: nothing more is taken from it."
+    ReplicaSetStatusBehind "replicaset-status-behind" "A ReplicaSet's status has not caught up with its size: until then it is not known how far the rollout is."
         ends "The ReplicaSet controller writes its status.";
     OldPodsRun "old-pods-run" "Recreate: pods of earlier revisions have not finished, and no new one is made before they have."
         ends "The last of them is gone.";
@@ -96,17 +98,17 @@ rules! {
         ends "It progresses; else the condition Progressing turns to False, and nothing else changes.";
     ProgressDeadlineExceeded "progress-deadline-exceeded" "The rollout has not progressed within `spec.progressDeadlineSeconds`. It goes on all the same."
         ends "Pods become available, or the template is changed (kubectl rollout undo).";
-    PodTerminating "pod-terminating" "A pod of the set is on its way out, and the next must wait for it."
+    PodTerminating "pod-terminating" "A pod of the set is on its way out: what is to follow waits until it is gone."
         ends "The kubelet has stopped it. On a node that is gone: the node's object is deleted, or the pod by force.";
     PodNotAvailable "pod-not-available" "A pod of the set is not ready, and the next must wait for it."
         ends "It becomes ready, and stays so for `spec.minReadySeconds`.";
     RolloutStalled "rollout-stalled"
-        "A pod of an outdated revision cannot become ready, and the rollout that would replace it waits for it (kubernetes/kubernetes#67250)."
-        ends "The pod becomes ready, or is deleted by hand.";
-    ClaimTerminating "claim-terminating" "A pod's claim is an earlier pod's and is being deleted."
+        "A pod of an outdated revision is not ready, and the rollout that would replace it waits for it (kubernetes/kubernetes#67250)."
+        ends "The pod becomes ready, or is deleted by hand: that is what the command does.";
+    ClaimTerminating "claim-terminating" "A pod's claim is being deleted, or about to be since it is an earlier pod's."
         ends "The claim is gone: the pod then gets a new one.";
-    ScaleDownHeld "scale-down-held" "A pod that is to go is not ready, and another one is not available either: a scale-down goes on from a healthy set."
-        ends "The pods that are named become available.";
+    ScaleDownHeld "scale-down-held" "A pod that is to go is not available, and a lower one that is to go is not either: they are waited for one after the other."
+        ends "The pod, or those below it that are named, become available or are deleted by hand.";
     MaxUnavailable "max-unavailable" "As many pods are unavailable as maxUnavailable allows: no other is replaced."
         ends "Pods become available.";
     Partition "partition" "Pods below the partition keep the current revision."

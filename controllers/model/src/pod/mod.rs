@@ -139,6 +139,13 @@ pub fn next_availability_check(pods: &[Arc<Pod>], min_ready_seconds: i32, now: T
         .map(Duration::from_nanos)
 }
 
+/// When the last of the pods that are ready will have been ready for `min_ready_seconds`; `None` if all have.
+pub fn available_by<'a>(pods: impl IntoIterator<Item = &'a Arc<Pod>>, min_ready_seconds: i32, now: Time) -> Option<Time> {
+    let ready = pods.into_iter().filter(|pod| pod.ready);
+    let due = ready.filter_map(|pod| Some(pod.ready_changed?.time().plus_seconds(min_ready_seconds.into())));
+    due.max().filter(|due| *due > now)
+}
+
 /// The digits behind a name's last hyphen, as the pod-index label spells them.
 fn index_of(name: &str) -> Option<&str> {
     let (_, index) = name.rsplit_once('-')?;
