@@ -2,6 +2,8 @@
 
 pub(crate) mod command;
 mod print;
+#[cfg(test)]
+mod tests;
 mod told;
 
 use std::sync::Arc;

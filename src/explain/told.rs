@@ -145,6 +145,8 @@ impl Told {
         };
         let is_so = last.filter(|record| record.verdict.as_str() == verdict);
         let question = preview.question.iter().map(asked);
+        // From a cache that is behind, what was done already would be decided once more.
+        let next_steps = if explanation.behind.is_none() { question.chain(preview.steps.iter().map(done)).collect() } else { Vec::new() };
         Self {
             kind: subject.resource.kind.to_owned(),
             namespace: subject.key.namespace.to_string(),
@@ -155,8 +157,8 @@ impl Told {
             verdict: verdict.to_owned(),
             since: is_so.map(|record| written(record.since)),
             waits,
-            next_steps: question.chain(preview.steps.iter().map(done)).collect(),
-            writes_status: preview.writes_status,
+            next_steps,
+            writes_status: preview.writes_status && explanation.behind.is_none(),
             queue: ToldQueue {
                 place: place.0.to_owned(),
                 since: place.1.map(|since| written(explanation.wall(since))),
@@ -207,8 +209,9 @@ fn waits(explanation: &Explanation) -> Vec<ToldWait> {
         let wait = Wait::new(Rule::SyncFailed).counting(&[("failures", failures)]).until(retry);
         waits.push(ToldWait::of(&wait.saying(record.error.clone().unwrap_or_default()), Some(record.since)));
     }
-    // The count of what has not been seen is given with its numbers above.
-    let own = explanation.preview.waits.iter().filter(|wait| wait.rule != Rule::WritesNotSeen || explanation.pending.is_none());
+    // The count of what has not been seen is given with its numbers above; a cache that is behind says nothing that holds.
+    let is_said = |wait: &&Wait| wait.rule == Rule::WritesNotSeen && explanation.pending.is_some();
+    let own = explanation.preview.waits.iter().filter(|wait| explanation.behind.is_none() && !is_said(wait));
     waits.extend(own.map(|wait| ToldWait::of(wait, since(wait))));
     waits
 }
