@@ -183,11 +183,7 @@ impl Prepared {
         command.extend(
             ["--leader-elect=false", "--kube-api-qps=5000", "--kube-api-burst=5000", "--bind-address=127.0.0.1"].map(str::to_owned),
         );
-        let port = match &self.suite.outside {
-            Outside::Ours(_) => "port",
-            Outside::Reference => "secure-port",
-        };
-        command.push(format!("--{port}={}", ports::free()?));
+        command.push(format!("--secure-port={}", ports::free()?));
         command.extend(self.suite.flags.iter().cloned());
         Ok(command)
     }
