@@ -30,6 +30,7 @@ use crate::caches::{Cache, Filling};
 use crate::explain::Witnesses;
 use crate::gates::Release;
 use crate::leader::Leadership;
+use crate::metrics::{self, CacheMetrics};
 use crate::options::{ControllerName, Options};
 use crate::serve::health::Checks;
 use crate::serve::pages::Pages;
@@ -49,6 +50,7 @@ pub(crate) struct App {
     pub(crate) clients: Clients,
     pub(crate) registry: Registry,
     source_metrics: SourceMetrics,
+    cache_metrics: CacheMetrics,
     pub(crate) clock: Clock,
     /// The server's release: gate defaults follow it.
     pub(crate) release: Release,
@@ -122,6 +124,8 @@ impl App {
         let client_metrics = ClientMetrics::register(&registry)?;
         let clients = Clients::new(&config, &client_options, &client_metrics)?;
         let source_metrics = SourceMetrics::register(&registry)?;
+        let cache_metrics = CacheMetrics::register(&registry)?;
+        metrics::build_info(&registry)?;
         let stopping = CancellationToken::new();
         let checks = Checks::default();
         checks.add_readiness("informer-sync", || Err("there are no caches yet".to_owned()));
@@ -135,6 +139,7 @@ impl App {
             clients,
             registry,
             source_metrics,
+            cache_metrics,
             clock: Clock::system(),
             release: Release::BASELINE,
             checks,
@@ -173,6 +178,7 @@ impl App {
     /// Makes caches, lets the controllers listen to them, fills them, and starts the workers once all are full.
     async fn start(&mut self, controllers: &[ControllerName]) -> anyhow::Result<()> {
         self.release = self.server_release().await;
+        metrics::feature_gates(&self.options.feature_gates, self.release, &self.registry)?;
         self.look_at_lease().await;
         let deployments = self.cache(&DEPLOYMENTS, DeploymentDecoder::new());
         let sets = self.cache(&REPLICASETS, ReplicaSetDecoder::new());
@@ -247,6 +253,7 @@ impl App {
         let Cache { resource, store, writer, source } = cache;
         let filling = Filling { resource, source: source.handle(), store: Box::new(store.clone()), resync };
         self.inspection.store(resource.plural, store.clone(), source.handle());
+        self.cache_metrics.add(resource, store.clone(), source.handle());
         self.spawn(resource.plural, |ending| source.run(writer, ending));
         if resync {
             self.start_resync(store);

@@ -13,6 +13,8 @@ pub(crate) struct Release {
 /// A gate that this program's controllers read.
 struct Gate {
     name: &'static str,
+    /// Upstream's stage: `ALPHA` or `BETA`; none of these is past that.
+    stage: &'static str,
     /// From which release on it is on or off when nobody says otherwise; ascending. Before the first it is off.
     defaults: &'static [(Release, bool)],
 }
@@ -30,15 +32,19 @@ const NEVER: &[(Release, bool)] = &[];
 
 /// Upstream's gates (`pkg/features/kube_features.go`) that concern what runs here.
 const GATES: &[Gate] = &[
-    Gate { name: "DeploymentReplicaSetTerminatingReplicas", defaults: &[(since(35, 0), true)] },
-    Gate { name: "PodDeletionCost", defaults: ALWAYS },
+    Gate { name: "DeploymentReplicaSetTerminatingReplicas", stage: "BETA", defaults: &[(since(35, 0), true)] },
+    Gate { name: "PodDeletionCost", stage: "BETA", defaults: ALWAYS },
     // Read by the StatefulSet controller; known from the start, so that one command line serves every release of this program.
-    Gate { name: "MaxUnavailableStatefulSet", defaults: &[(since(35, 0), true), (since(35, 4), false), (since(37, 0), true)] },
-    Gate { name: "StatefulSetRecreateStrategy", defaults: NEVER },
-    Gate { name: "StatefulSetSemanticRevisionComparison", defaults: ALWAYS },
+    Gate {
+        name: "MaxUnavailableStatefulSet",
+        stage: "BETA",
+        defaults: &[(since(35, 0), true), (since(35, 4), false), (since(37, 0), true)],
+    },
+    Gate { name: "StatefulSetRecreateStrategy", stage: "ALPHA", defaults: NEVER },
+    Gate { name: "StatefulSetSemanticRevisionComparison", stage: "BETA", defaults: ALWAYS },
     // Upstream has these from 1.36 on. They only put a sync off, which no object shows, so they are on for every server.
-    Gate { name: "StaleControllerConsistencyReplicaSet", defaults: ALWAYS },
-    Gate { name: "StaleControllerConsistencyStatefulSet", defaults: ALWAYS },
+    Gate { name: "StaleControllerConsistencyReplicaSet", stage: "BETA", defaults: ALWAYS },
+    Gate { name: "StaleControllerConsistencyStatefulSet", stage: "BETA", defaults: ALWAYS },
 ];
 
 // === impl Release ===
@@ -58,6 +64,11 @@ impl Release {
 // === impl FeatureGates ===
 
 impl FeatureGates {
+    /// Every gate: its name, its stage, and whether it is on for a server of that release.
+    pub(crate) fn all(&self, release: Release) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
+        GATES.iter().map(move |gate| (gate.name, gate.stage, self.enabled(gate.name, release)))
+    }
+
     /// Whether a gate is on for a server of that release.
     pub(crate) fn enabled(&self, name: &str, release: Release) -> bool {
         let gate = GATES.iter().find(|gate| gate.name == name);

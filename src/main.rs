@@ -7,6 +7,7 @@ mod explain;
 mod gates;
 mod handlers;
 mod leader;
+mod metrics;
 mod options;
 mod replicaset;
 mod serve;
@@ -29,7 +30,7 @@ fn main() -> ExitCode {
     }
     match options.command.clone() {
         None => serve(options),
-        Some(Command::Explain(asked)) => told(run(explain::command::run(asked))),
+        Some(Command::Explain(asked)) => told(run(explain::command::run(*asked))),
         Some(Command::Completion { shell }) => {
             let mut command = Options::command();
             let name = command.get_name().to_owned();

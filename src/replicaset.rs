@@ -13,7 +13,7 @@ use machinery::sync::Reconciler;
 use model::ownership::Claimable as _;
 use model::plan::{Answer, Conclusion, Decision, Event, Lookup, ObjectRef, Outcome, Outcomes, PODS, Plan, REPLICASETS, Resource, Step};
 use model::{ControllerRef, ObjectKey, OwnerKind, Pod, ReplicaSet, Time};
-use prometheus::{Histogram, HistogramOpts, Registry};
+use prometheus::Histogram;
 use replicaset::{Gates, View};
 
 use crate::handlers::{enqueue, enqueue_matching, resolve_controller_ref};
@@ -37,16 +37,6 @@ pub(crate) struct ReplicaSetController {
     pub(crate) gates: Gates,
     /// How old the pods are that the ranking picks.
     pub(crate) deletion_age_ratio: Histogram,
-}
-
-/// `replicaset_controller_sorting_deletion_age_ratio` (upstream `pkg/controller/replicaset/metrics`).
-pub(crate) fn deletion_age_ratio(registry: &Registry) -> Result<Histogram, prometheus::Error> {
-    let name = "replicaset_controller_sorting_deletion_age_ratio";
-    let help = "The ratio of the chosen deleted pod's ages to the current youngest pod's age (at the time). Should be <2.";
-    let buckets = prometheus::exponential_buckets(0.25, 2.0, 6)?;
-    let histogram = Histogram::with_opts(HistogramOpts::new(name, help).buckets(buckets))?;
-    registry.register(Box::new(histogram.clone()))?;
-    Ok(histogram)
 }
 
 // === impl ReplicaSetController ===

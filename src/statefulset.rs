@@ -17,6 +17,7 @@ use model::{ControllerRef, ControllerRevision, ObjectKey, OwnerKind, PersistentV
 use parking_lot::Mutex;
 
 use crate::handlers::{enqueue, enqueue_matching, resolve_controller_ref};
+use crate::metrics::AvailabilityMetrics;
 
 /// What the controller reads and remembers; shared by its handlers and its syncs.
 #[derive(Clone, Debug)]
@@ -31,6 +32,8 @@ pub(crate) struct StatefulSetController {
     pub(crate) revisions: Store<ControllerRevision>,
     /// Which sets' last revisions are known to mean their templates: that costs a live read to find out.
     pub(crate) known_same: Arc<Mutex<HashMap<Uid, Sameness>>>,
+    /// How many pods are unavailable, and may be.
+    pub(crate) availability: AvailabilityMetrics,
     /// What holds back a sync whose caches have not seen the last one.
     pub(crate) guard: Option<Guard>,
     /// Keys to be synced.
@@ -136,6 +139,7 @@ impl Handler<StatefulSet> for OnStatefulSet {
             Change::Resync { object } => enqueue(&controller.queue, &object.key, true),
             Change::Deleted { last, .. } => {
                 controller.known_same.lock().remove(&last.uid);
+                controller.availability.forget(last);
                 if let Some(guard) = &controller.guard {
                     guard.forget(&last.key, last.uid);
                 }
@@ -236,9 +240,12 @@ impl Reconciler for StatefulSetController {
     }
 
     fn conclude(&self, view: &View, _: Time) -> Conclusion {
-        let (conclusion, sameness) = ::statefulset::conclude(view);
-        if let Some(sameness) = sameness {
+        let (conclusion, findings) = ::statefulset::conclude(view);
+        if let Some(sameness) = findings.sameness {
             self.known_same.lock().insert(view.set.uid, sameness);
+        }
+        if let Some(unavailable) = findings.unavailable {
+            self.availability.set(&view.set, unavailable);
         }
         conclusion
     }

@@ -19,7 +19,8 @@ use replicaset::Gates;
 use crate::app::{App, random_seed};
 use crate::caches::Cache;
 use crate::deployment::DeploymentController;
-use crate::replicaset::{ReplicaSetController, deletion_age_ratio};
+use crate::metrics::{AvailabilityMetrics, deletion_age_ratio};
+use crate::replicaset::ReplicaSetController;
 use crate::statefulset::StatefulSetController;
 
 // === impl App ===
@@ -102,6 +103,7 @@ impl App {
             claims: claims.store.clone(),
             revisions: revisions.store.clone(),
             known_same: Arc::default(),
+            availability: AvailabilityMetrics::register(&self.registry)?,
             guard: guard.clone(),
             queue: queue.clone(),
             clock: self.clock.clone(),

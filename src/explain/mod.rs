@@ -38,13 +38,13 @@ impl Witnesses {
     /// Adds the pages.
     pub(crate) fn install(self, pages: &Pages, leads: impl Fn() -> bool + Send + Sync + 'static) {
         pages.add(PATH, Listed::Yes, move |asked| match self.find(&asked.path) {
-            Ok(Some((controller, key))) => match controller.explain(&key) {
-                Some(explanation) => answer::json_page(&json!(Told::of(&explanation, leads()))),
-                None => {
+            Ok(Some((controller, key))) => controller.explain(&key).map_or_else(
+                || {
                     let plural = controller.resource().plural;
                     answer::error(StatusCode::NOT_FOUND, &format!("{plural} {:?} not found in namespace {:?}", key.name, key.namespace))
-                }
-            },
+                },
+                |explanation| answer::json_page(&json!(Told::of(&explanation, leads()))),
+            ),
             Ok(None) => answer::json_page(&json!(ToldList { items: self.open() })),
             Err(problem) => answer::error(StatusCode::NOT_FOUND, &problem),
         });

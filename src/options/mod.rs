@@ -65,7 +65,7 @@ pub(crate) struct Options {
 /// What can be done besides running the controllers.
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Command {
-    Explain(ExplainOptions),
+    Explain(Box<ExplainOptions>),
     /// Prints the completion script of a shell.
     Completion {
         /// Which shell.

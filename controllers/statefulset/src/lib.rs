@@ -26,5 +26,4 @@ mod waits;
 
 pub use events::event;
 pub use sync::{conclude, decide};
-pub use update::unavailable_replicas;
-pub use view::{Claims, Gates, Sameness, View, wanted_claims};
+pub use view::{Claims, Findings, Gates, Sameness, Unavailable, View, wanted_claims};

@@ -18,7 +18,7 @@ use model::{ControllerRevision, Pod, ResourceVersion, StatefulSet, Uid};
 
 use crate::revisions::Revisions;
 use crate::status;
-use crate::view::{Sameness, View};
+use crate::view::{Findings, Sameness, Unavailable, View};
 
 /// The sync as far as it is known, and what it has come to.
 pub(crate) struct Sync<'v> {
@@ -38,6 +38,7 @@ pub(crate) struct Sync<'v> {
     pub(crate) decided: Option<Revisions>,
     pub(crate) collision_count: i32,
     pub(crate) sameness: Option<Sameness>,
+    pub(crate) unavailable: Option<Unavailable>,
     /// The status as it is going to be, once that is known.
     pub(crate) status: Option<StatefulSetStatus>,
     /// What went wrong without ending the sync.
@@ -63,11 +64,11 @@ pub fn decide(view: &View) -> Decision {
     }
 }
 
-/// What the sync comes to, and what it has found out about the last revision, for [`View::known_same`] of the next.
-pub fn conclude(view: &View) -> (Conclusion, Option<Sameness>) {
+/// What the sync comes to, and what it has found out.
+pub fn conclude(view: &View) -> (Conclusion, Findings) {
     let (sync, ended) = Sync::run(view);
-    let sameness = sync.sameness;
-    (sync.conclusion(ended), sameness)
+    let findings = Findings { sameness: sync.sameness, unavailable: sync.unavailable };
+    (sync.conclusion(ended), findings)
 }
 
 // === impl Sync ===
@@ -86,6 +87,7 @@ impl<'v> Sync<'v> {
             decided: None,
             collision_count: view.set.status.collision_count.unwrap_or(0),
             sameness: None,
+            unavailable: None,
             status: None,
             late_error: None,
             events: Vec::new(),

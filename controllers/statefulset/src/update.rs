@@ -14,7 +14,7 @@ use crate::replicas::delete;
 use crate::revisions::Revisions;
 use crate::slots::{Availability, Slots, revision_of};
 use crate::sync::{Stop, Sync, failed};
-use crate::view::View;
+use crate::view::Unavailable;
 
 /// What an update looks at.
 pub(crate) struct Update<'a> {
@@ -35,6 +35,9 @@ impl Sync<'_> {
             return Ok(());
         }
         let doomed = if self.view.gates.max_unavailable { update.several().map_err(failed)? } else { update.next().into_iter().collect() };
+        if self.view.gates.max_unavailable {
+            self.unavailable = Some(Unavailable { replicas: update.unavailable(), limit: max_unavailable(self.set).ok() });
+        }
         self.wait_for_update(&update, !doomed.is_empty());
         let steps = doomed.into_iter().map(|pod| delete(pod, Rule::RevisionOutdated)).collect();
         let (plan, outcomes) = self.act(Plan::one_stage(steps, Mode::OneByOne, OnError::SkipRest))?;
@@ -113,16 +116,6 @@ impl<'a> Update<'a> {
         let (well, down): (Vec<_>, Vec<_>) = outdated().partition(|pod| self.availability.is_available(pod));
         Ok(down.into_iter().chain(well.into_iter().take(room)).collect())
     }
-}
-
-/// How many replicas are unavailable, and how many may be while an update goes on (upstream `pkg/controller/statefulset/metrics`).
-pub fn unavailable_replicas(view: &View) -> (usize, Option<usize>) {
-    let set = &view.set;
-    let mine: Vec<_> = view.pods.iter().filter(|pod| pod.controller.is(set.uid)).cloned().collect();
-    let slots = Slots::of(set, &mine);
-    let availability = Availability { min_ready_seconds: set.spec.min_ready_seconds, now: view.now };
-    let update = Update { set, slots: &slots, target: "", availability };
-    (update.unavailable(), max_unavailable(set).ok().filter(|_| view.gates.max_unavailable))
 }
 
 /// Upstream `getStatefulSetMaxUnavailable`: one, unless more is asked for.

@@ -34,6 +34,24 @@ pub struct Sameness {
     pub revision: ResourceVersion,
 }
 
+/// What a sync finds out besides what it comes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// For [`View::known_same`] of the next.
+    pub sameness: Option<Sameness>,
+    /// Known only where an update may go on, with the gate `MaxUnavailableStatefulSet` (upstream `pkg/controller/statefulset/metrics`).
+    pub unavailable: Option<Unavailable>,
+}
+
+/// Replicas that are missing or not available.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unavailable {
+    /// How many.
+    pub replicas: usize,
+    /// How many there may be while an update goes on, if that can be said.
+    pub limit: Option<usize>,
+}
+
 /// What a sync decides from.
 #[derive(Debug)]
 pub struct View {

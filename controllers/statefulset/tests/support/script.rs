@@ -75,7 +75,8 @@ pub fn sync(mut view: View, api: &Api) -> Did {
             Decision::Look(lookup) => panic!("everything is in the view: {lookup:?}"),
             Decision::Act(plan) => act(&mut view, plan, &mut did, api),
             Decision::Conclude => {
-                (did.conclusion, did.sameness) = conclude(&view);
+                let (conclusion, findings) = conclude(&view);
+                (did.conclusion, did.sameness) = (conclusion, findings.sameness);
                 did.events.extend(did.conclusion.events.iter().map(told));
                 return did;
             }

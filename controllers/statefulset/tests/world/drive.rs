@@ -75,8 +75,8 @@ impl World {
                     view.absorb(&plan, outcomes);
                 }
                 Decision::Conclude => {
-                    let (conclusion, sameness) = conclude(&view);
-                    self.known_same = sameness.or(self.known_same);
+                    let (conclusion, findings) = conclude(&view);
+                    self.known_same = findings.sameness.or(self.known_same);
                     return self.finish(conclusion, set.spec.min_ready_seconds);
                 }
             }
