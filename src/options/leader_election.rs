@@ -10,7 +10,6 @@ use super::duration::go_duration;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Leader election")]
 #[allow(clippy::struct_field_names, reason = "they are the flags' names")]
-#[allow(clippy::struct_field_names, reason = "the flags' names are upstream's")]
 pub(crate) struct LeaderElectionOptions {
     /// Take part in leader election before working: of several replicas one works, the others stand by with full caches.
     #[arg(long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
