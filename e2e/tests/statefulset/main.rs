@@ -23,6 +23,7 @@ mod commands;
 mod endpoints;
 mod features;
 mod identity;
+mod recreate;
 mod retention;
 mod rolling;
 mod scaling;
@@ -91,6 +92,7 @@ const SCENARIOS: &[Scenario<Cluster>] = scenarios! {
         rolling_updates_with_max_unavailable_for_parallel,
         broken_pods_of_an_old_revision_do_not_count_against_max_unavailable,
     },
+    recreate::{recreate_ends_all_old_pods_before_it_makes_new_ones},
     // The command line client.
     commands::{
         kubectl_applies_waits_and_shows,
