@@ -23,12 +23,7 @@ impl fmt::Display for Page<'_> {
         told.waits.iter().try_for_each(|wait| self.wait(f, wait))?;
         if !told.next_steps.is_empty() {
             writeln!(f, "\nA sync would now:")?;
-            for step in told.next_steps.iter().take(SHOWN) {
-                writeln!(f, "  {step}")?;
-            }
-            if told.next_steps.len() > SHOWN {
-                writeln!(f, "  and {} more", told.next_steps.len() - SHOWN)?;
-            }
+            steps(f, &told.next_steps)?;
         }
         self.queue(f)?;
         if !told.next_victims.is_empty() {
@@ -105,6 +100,17 @@ impl Page<'_> {
         }
         writeln!(f, ".")
     }
+}
+
+/// Pods that have no name yet are created by equal steps.
+fn steps(f: &mut fmt::Formatter<'_>, steps: &[String]) -> fmt::Result {
+    let mut shown = 0;
+    for equal in steps.chunk_by(|one, other| one == other).take(SHOWN) {
+        let times = if equal.len() > 1 { format!(", {} times", equal.len()) } else { String::new() };
+        writeln!(f, "  {}{times}", equal.first().map_or("", String::as_str))?;
+        shown += equal.len();
+    }
+    if shown < steps.len() { writeln!(f, "  and {} more", steps.len() - shown) } else { Ok(()) }
 }
 
 fn history(f: &mut fmt::Formatter<'_>, record: &ToldRecord) -> fmt::Result {

@@ -235,6 +235,26 @@ fn the_page_of_one_that_is_settled_and_of_one_on_standby() {
 }
 
 #[test]
+fn equal_steps_are_one_line_of_the_page() {
+    let mut acting = web();
+    acting.preview.steps = vec![delete("web-1"), delete("web-1"), delete("web-2")];
+    let page = Page(&told(&acting)).to_string();
+    let steps = "A sync would now:\n  delete Pod web-1 (too-many-replicas), 2 times\n  delete Pod web-2 (too-many-replicas)\n\n";
+    assert!(page.contains(steps), "{page}");
+}
+
+#[test]
+fn a_verdict_is_as_old_as_the_first_of_its_records_in_a_row() {
+    let mut explanation = failing("quota");
+    let failed = |error, at| Record::new(Vec::new(), Vec::new(), Some(error), ago(at));
+    explanation.records = vec![failed("a", 900), Record::new(Vec::new(), Vec::new(), None, ago(800)), failed("b", 90), failed("c", 9)];
+    let told = told(&explanation);
+    assert_eq!(told.since.as_deref(), Some("2027-01-15T07:58:30Z"));
+    let wait = &told.waits[0];
+    assert_eq!((wait.since.as_deref(), wait.detail.as_deref()), (Some("2027-01-15T07:58:30Z"), Some("c")));
+}
+
+#[test]
 fn what_is_sent_is_read_back() {
     for explanation in [web(), failing("quota"), stuck()] {
         let told = told(&explanation);

@@ -144,6 +144,7 @@ impl Told {
             KeyPlace::Parked(since) => ("parked", Some(since)),
         };
         let is_so = last.filter(|record| record.verdict.as_str() == verdict);
+        let since = is_so.and_then(|_| since_when(records));
         let question = preview.question.iter().map(asked);
         // From a cache that is behind, what was done already would be decided once more.
         let next_steps = if explanation.behind.is_none() { question.chain(preview.steps.iter().map(done)).collect() } else { Vec::new() };
@@ -155,7 +156,7 @@ impl Told {
             resource_version: subject.resource_version.to_string(),
             time: written(explanation.now),
             verdict: verdict.to_owned(),
-            since: is_so.map(|record| written(record.since)),
+            since: since.map(written),
             waits,
             next_steps,
             writes_status: preview.writes_status && explanation.behind.is_none(),
@@ -173,6 +174,12 @@ impl Told {
             history: records.iter().map(ToldRecord::of).collect(),
         }
     }
+}
+
+/// Since when the verdict of the last record has been the same, as far back as there are records.
+fn since_when(records: &[Record]) -> Option<Time> {
+    let last = records.last()?;
+    records.iter().rev().take_while(|record| record.verdict == last.verdict).last().map(|record| record.since)
 }
 
 /// Everything that is waited for: what the machinery waits for first, since nothing else is decided until then.
@@ -207,7 +214,7 @@ fn waits(explanation: &Explanation) -> Vec<ToldWait> {
         let retry = explanation.whereabouts.timer.map(|at| explanation.wall(at));
         let failures = i32::try_from(explanation.whereabouts.failures).unwrap_or(i32::MAX);
         let wait = Wait::new(Rule::SyncFailed).counting(&[("failures", failures)]).until(retry);
-        waits.push(ToldWait::of(&wait.saying(record.error.clone().unwrap_or_default()), Some(record.since)));
+        waits.push(ToldWait::of(&wait.saying(record.error.clone().unwrap_or_default()), since_when(&explanation.records)));
     }
     // The count of what has not been seen is given with its numbers above; a cache that is behind says nothing that holds.
     let is_said = |wait: &&Wait| wait.rule == Rule::WritesNotSeen && explanation.pending.is_some();
