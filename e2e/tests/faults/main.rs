@@ -14,6 +14,7 @@ mod restarts;
 mod rig;
 mod staleness;
 mod statefulsets;
+mod told;
 mod watches;
 mod writes;
 
@@ -79,6 +80,10 @@ const SCENARIOS: &[Scenario<Planes>] = scenarios! {
         sts_41_a_late_watch_takes_down_no_second_pod,
         an_identity_has_one_pod_whatever_answers_are_lost,
         a_pod_that_has_taken_a_condemned_ones_name_survives,
+    },
+    told::{
+        what_waits_for_a_late_watch_is_told,
+        what_waits_for_a_lost_answer_is_told,
     },
     away::{
         a_program_that_starts_before_its_server_waits_for_it,
