@@ -17,10 +17,11 @@ use tokio::sync::Semaphore;
 use crate::support::scenarios::Context;
 use crate::support::{PATIENCE, Space};
 
-/// The lease's duration, the renew deadline and the retry period; shorter than the defaults, in the same order.
-pub const LEASE: Duration = Duration::from_secs(4);
-pub const DEADLINE: Duration = Duration::from_secs(3);
-const TIMES: [&str; 3] = ["--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=1s"];
+/// The lease's duration, the renew deadline and the retry period; shorter than the defaults, but not so short that a busy machine loses
+/// the lease.
+pub const LEASE: Duration = Duration::from_secs(8);
+pub const DEADLINE: Duration = Duration::from_secs(6);
+const TIMES: [&str; 3] = ["--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=1s"];
 
 /// Control planes that are lent out one scenario at a time.
 pub struct Planes {

@@ -12,7 +12,7 @@ const LEASE_NAME: &str = "kube-controller-manager";
 pub async fn kube_controller_manager_and_we_wait_for_each_other(planes: Shared) -> Result<()> {
     let rig = Rig::new(&planes).await?;
     let upstream =
-        ["--leader-elect=true", "--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=1s"]
+        ["--leader-elect=true", "--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=1s"]
             .into_iter()
             .fold(
                 ControllerManager::only(["deployment-controller", "replicaset-controller", "statefulset-controller"]),

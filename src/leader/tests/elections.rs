@@ -182,7 +182,7 @@ impl Candidate {
         self.faults.borrow_mut().extend(faults);
     }
 
-    fn metric(&self, name: &str) -> f64 {
+    fn metric(&self, name: &str) -> u64 {
         let page = prometheus::TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap();
         let sample = format!("{name}{{name=\"wcm\"}} ");
         page.lines().find_map(|line| line.strip_prefix(&*sample)).unwrap().parse().unwrap()
@@ -203,10 +203,10 @@ async fn the_first_leads_and_the_second_stands_by() {
         let mut a = server.candidate("a", true);
         assert_eq!(*a.role.borrow(), Role::Candidate);
         assert!(!a.fence.may_write());
-        assert_eq!((a.metric("leader_election_master_status"), a.metric("leader_election_slowpath_total")), (0.0, 0.0));
+        assert_eq!((a.metric("leader_election_master_status"), a.metric("leader_election_slowpath_total")), (0, 0));
         a.leads().await;
         assert!(a.fence.may_write());
-        assert_eq!(a.metric("leader_election_master_status"), 1.0);
+        assert_eq!(a.metric("leader_election_master_status"), 1);
         let mut b = server.candidate("b", true);
         b.role.wait_for(|role| *role == Role::Standby).await.unwrap();
         for _ in 0..100 {
@@ -215,7 +215,7 @@ async fn the_first_leads_and_the_second_stands_by() {
             assert_eq!((a.standing.check(), b.standing.check()), (Ok(()), Ok(())));
         }
         assert_eq!((server.holder().as_str(), server.transitions()), ("a", json!(0)));
-        assert_eq!(b.metric("leader_election_master_status"), 0.0);
+        assert_eq!(b.metric("leader_election_master_status"), 0);
     })
     .await;
 }
@@ -305,7 +305,7 @@ async fn ctl_07_one_error_is_survived_and_silence_ends_it_before_the_lease_expir
             assert!(a.fence.may_write(), "{fault:?}");
             assert_eq!(*a.role.borrow(), Role::Leader);
         }
-        assert_eq!(a.metric("leader_election_slowpath_total"), 5.0);
+        assert_eq!(a.metric("leader_election_slowpath_total"), 5);
         *a.cut.borrow_mut() = true;
         let began = tokio::time::Instant::now();
         let ended = a.task.await.unwrap();
