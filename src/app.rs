@@ -48,6 +48,8 @@ pub(crate) struct App {
     pub(crate) client_options: ClientOptions,
     pub(crate) client_metrics: ClientMetrics,
     pub(crate) clients: Clients,
+    /// Connections without credentials, for those who bring their own.
+    pub(crate) bare: Option<Clients>,
     pub(crate) registry: Registry,
     source_metrics: SourceMetrics,
     cache_metrics: CacheMetrics,
@@ -137,6 +139,7 @@ impl App {
             client_options,
             client_metrics,
             clients,
+            bare: None,
             registry,
             source_metrics,
             cache_metrics,

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use machinery::client::ApiClient;
+use kube::config::AuthInfo;
+use machinery::client::{ApiClient, Clients, service_account};
 use machinery::events::{self, ApiWriter};
 use machinery::executor::Executor;
 use machinery::expectations::Expectations;
@@ -138,12 +139,32 @@ impl App {
 
     /// One controller's way to write, with a rate limit of its own, and its way to tell about it.
     fn executor(&mut self, controller: &'static str, expectations: Arc<Expectations>) -> anyhow::Result<Executor> {
+        let (writes, events) = self.writers(controller)?;
         let limited =
             |client: &ApiClient| client.limited_apart(self.options.connection.kube_api_qps, self.options.connection.kube_api_burst);
-        let (client, events) = (limited(&self.clients.writes), limited(&self.clients.events));
+        let (client, events) = (limited(&writes), limited(&events));
         let writer = ApiWriter::new(events, self.fence.clone());
         let (recorder, sink) = events::recorder(controller, writer, self.clock.clone(), &self.registry)?;
         self.spawn("event sink", |ending| sink.run(ending));
         Ok(Executor::new(client, recorder, expectations, self.clock.clone(), random_seed(), self.fence.clone(), self.stopping.clone()))
+    }
+
+    /// What a controller writes through: in the name of its service account, which is called as it is, if that is asked for.
+    fn writers(&mut self, controller: &'static str) -> anyhow::Result<(ApiClient, ApiClient)> {
+        if !self.options.connection.use_service_account_credentials {
+            return Ok((self.clients.writes.clone(), self.clients.events.clone()));
+        }
+        let bare = match &self.bare {
+            Some(bare) => bare.clone(),
+            None => {
+                let mut config = self.config.clone();
+                config.auth_info = AuthInfo::default();
+                self.bare.insert(Clients::new(&config, &self.client_options, &self.client_metrics)?).clone()
+            }
+        };
+        let asking = self.clients.writes.limited_apart(0.0, 1);
+        let (identity, keeper) = service_account(asking, "kube-system", controller, self.clock.clone(), random_seed());
+        self.spawn("tokens", |ending| keeper.run(ending));
+        Ok((bare.writes.identified(identity.clone()), bare.events.identified(identity)))
     }
 }

@@ -20,6 +20,11 @@ pub(crate) struct ConnectionOptions {
     #[arg(long)]
     pub(crate) http1: bool,
 
+    /// Let each controller write in the name of a service account of its own in kube-system, with tokens that are asked for; caches, the
+    /// lease and reviews stay with the kubeconfig's identity.
+    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub(crate) use_service_account_credentials: bool,
+
     /// Requests a second that each controller may make.
     #[arg(long, value_name = "QPS", default_value_t = 20.0, value_parser = positive)]
     pub(crate) kube_api_qps: f32,

@@ -4,6 +4,7 @@
 //! An [`ApiClient`] is a connection and a rate limit; [`ApiClient::send`] says for each request whether it may have had an effect.
 //! No write is ever repeated here.
 
+mod account;
 mod answer;
 mod connect;
 mod deadline;
@@ -18,12 +19,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{HeaderValue, USER_AGENT};
+use http::header::{AUTHORIZATION, HeaderValue, USER_AGENT};
 use http::{Method, Request, Uri};
 use model::plan::ApiError;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
+pub use account::{Identity, TokenKeeper, service_account};
 pub(crate) use answer::Form;
 pub use connect::HttpVersion;
 pub use deadline::{Class, Deadlines};
@@ -77,6 +79,7 @@ pub struct Clients {
 pub struct ApiClient {
     connection: Arc<Connection>,
     limiter: Arc<Limiter>,
+    identity: Option<Identity>,
 }
 
 struct Connection {
@@ -93,6 +96,7 @@ struct Connection {
 #[derive(Debug)]
 pub struct Turn<'a> {
     connection: &'a Connection,
+    authorization: Option<HeaderValue>,
     _stream: Option<SemaphorePermit<'a>>,
 }
 
@@ -162,13 +166,21 @@ impl ApiClient {
             deadlines: options.deadlines,
             metrics: metrics.clone(),
         };
-        Ok(Self { connection: Arc::new(connection), limiter: Arc::new(Limiter::new(options.qps, options.burst)) })
+        let limiter = Arc::new(Limiter::new(options.qps, options.burst));
+        Ok(Self { connection: Arc::new(connection), limiter, identity: None })
     }
 
     /// The same connection under a rate limit of its own: upstream has a bucket for each controller.
     #[must_use]
     pub fn limited_apart(&self, qps: f32, burst: u32) -> Self {
-        Self { connection: Arc::clone(&self.connection), limiter: Arc::new(Limiter::new(qps, burst)) }
+        Self { limiter: Arc::new(Limiter::new(qps, burst)), ..self.clone() }
+    }
+
+    /// The same, in that name: for a connection that has no credentials of its own, since a client certificate would win over a token.
+    /// Watches are not opened in it.
+    #[must_use]
+    pub fn identified(&self, identity: Identity) -> Self {
+        Self { identity: Some(identity), ..self.clone() }
     }
 
     /// Sends a request, whose URI is a path and a query, and reads the whole answer.
@@ -206,8 +218,12 @@ impl ApiClient {
         if let Some(waited) = self.limiter.wait().await {
             connection.metrics.throttled(method, &connection.host, waited);
         }
+        let authorization = match &self.identity {
+            Some(identity) => identity.header().await,
+            None => None,
+        };
         // Never closed, so it cannot fail.
-        Turn { connection, _stream: connection.in_flight.acquire().await.ok() }
+        Turn { connection, authorization, _stream: connection.in_flight.acquire().await.ok() }
     }
 
     async fn send_once(&self, request: Request<Bytes>, class: Class) -> Result<Answer, CallError> {
@@ -221,7 +237,10 @@ impl Turn<'_> {
     /// Sends the request, once, and reads the whole answer. The deadline of `class` starts here.
     pub async fn send(self, request: Request<Bytes>, class: Class) -> Result<Answer, CallError> {
         let connection = self.connection;
-        let (method, request) = connection.prepare(request);
+        let (method, mut request) = connection.prepare(request);
+        if let Some(authorization) = self.authorization {
+            request.headers_mut().insert(AUTHORIZATION, authorization);
+        }
         let sent = Instant::now();
         connection.metrics.sent(&method, &connection.host, request.body().len());
         let limit = connection.deadlines.of(class);

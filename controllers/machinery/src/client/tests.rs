@@ -16,6 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::*;
+use crate::clock::Clock;
 
 type Reply = Response<Full<Bytes>>;
 
@@ -340,4 +341,74 @@ fn proxies_and_bad_headers_are_refused_at_the_start() {
     let mut config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
     config.proxy_url = Some("http://proxy:3128".parse().unwrap());
     assert!(matches!(Clients::new(&config, &unlimited(), &metrics), Err(Error::Proxy(_))));
+}
+
+/// An API server that knows one account once it has been made, and gives out one token after the other.
+async fn account_server(lifetime: u64) -> Server {
+    let made = Arc::new(AtomicUsize::new(0));
+    let tokens = Arc::new(AtomicUsize::new(0));
+    Server::start(move |request, _| {
+        let (made, tokens) = (Arc::clone(&made), Arc::clone(&tokens));
+        async move {
+            match request.uri().path() {
+                "/api/v1/namespaces/kube-system/serviceaccounts" => {
+                    made.fetch_add(1, Ordering::SeqCst);
+                    reply(201, "{}")
+                }
+                "/api/v1/namespaces/kube-system/serviceaccounts/a-controller/token" if made.load(Ordering::SeqCst) == 0 => {
+                    reply(404, r#"{"kind":"Status","code":404,"reason":"NotFound","message":"no such account"}"#)
+                }
+                "/api/v1/namespaces/kube-system/serviceaccounts/a-controller/token" => {
+                    let n = tokens.fetch_add(1, Ordering::SeqCst);
+                    let body = format!(r#"{{"spec":{{"expirationSeconds":{lifetime}}},"status":{{"token":"t{n}"}}}}"#);
+                    Response::new(Full::new(Bytes::from(body)))
+                }
+                _ => {
+                    let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or("nobody");
+                    Response::new(Full::new(Bytes::from(header.to_owned())))
+                }
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn requests_in_the_name_of_an_account_wait_for_its_token() {
+    let server = account_server(3600).await;
+    let (clients, _) = client(&server.uri, &ClientOptions::default());
+    let (identity, keeper) = service_account(clients.lease.clone(), "kube-system", "a-controller", Clock::system(), 1);
+    let writes = clients.writes.identified(identity);
+    let get = |client: &ApiClient| {
+        let client = client.clone();
+        async move { client.send(Request::get("/x").body(Bytes::new()).unwrap(), Class::Get).await.unwrap().body }
+    };
+    let first = tokio::spawn(get(&writes));
+    assert_eq!(get(&clients.writes).await, "nobody", "the connection's other users have their own name");
+    assert!(!first.is_finished());
+    let stop = tokio_util::sync::CancellationToken::new();
+    let running = tokio::spawn(keeper.run(stop.clone()));
+    assert_eq!(first.await.unwrap(), "Bearer t0");
+    assert_eq!(get(&writes).await, "Bearer t0");
+    let asked: Vec<_> = server.requests.lock().iter().filter(|line| line.contains("serviceaccounts")).cloned().collect();
+    assert_eq!(asked.len(), 3, "asked in vain, made, asked again: {asked:?}");
+    stop.cancel();
+    running.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_token_is_renewed_before_its_end() {
+    // The least pause between two is ten seconds, which paused time makes short; the server's answers are awaited in real time.
+    let server = account_server(10).await;
+    let (clients, _) = client(&server.uri, &ClientOptions::default());
+    let (identity, keeper) = service_account(clients.lease.clone(), "kube-system", "a-controller", Clock::system(), 1);
+    let running = tokio::spawn(keeper.run(tokio_util::sync::CancellationToken::new()));
+    assert_eq!(identity.header().await.unwrap(), "Bearer t0");
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(11)).await;
+    tokio::time::resume();
+    let mut token = identity.clone();
+    tokio::time::timeout(Duration::from_secs(30), token.changed()).await.unwrap();
+    assert_eq!(identity.header().await.unwrap(), "Bearer t1");
+    running.abort();
 }
