@@ -33,6 +33,7 @@ impl Sync<'_> {
         }
         self.wait_for_replica_failure();
         self.wait_for_new_pods();
+        self.wait_for_statuses();
     }
 
     fn wait_for_replica_failure(&mut self) {

@@ -143,6 +143,11 @@ fn pods_that_an_old_replica_set_has_not_let_go() {
     let old = set(1, 0, both(sized(10, 13), json!({"status": {"replicas": 1, "readyReplicas": 1, "availableReplicas": 1}})));
     let expected = [Wait::on(Rule::ReplicaSetStatusBehind, "web-1").counting(&[("size", 0), ("pods", 1)])];
     assert_eq!(waits(&web(2, 10, last), [old, of_ten(2, 10, 10)]), expected);
+    // Made smaller while it is paused.
+    let paused = web(2, 0, json!({"spec": {"paused": true}}));
+    let expected = [Wait::on(Rule::ReplicaSetStatusBehind, "web-2").counting(&[("size", 0), ("pods", 3)])];
+    let status = json!({"status": {"replicas": 3, "readyReplicas": 3, "availableReplicas": 3}});
+    assert_eq!(waits(&paused, [set(2, 0, both(sized(0, 0), status))]), expected);
 }
 
 #[test]

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::server::{KINDS, Kind, Server, error, kind_of, version_of};
 use super::truth::{Have, Wanted};
+use super::waits::acts;
 use super::{WEB, World};
 use crate::support::describe;
 
@@ -62,6 +63,7 @@ impl World {
         self.fates = fates.iter().copied().collect();
         let claimable = self.cache.sets.values().filter(|set| set.controller.is(web.uid) || set.controller.is_none());
         let mut view = deployment::View::new(web.clone(), claimable.cloned().collect(), GATES, self.server.now);
+        let mut has_acted = false;
         for _ in 0..MAX_ROUNDS {
             let decision = deployment::decide(&view);
             let went_on = match decision {
@@ -74,11 +76,13 @@ impl World {
                     Ok(())
                 }
                 Decision::Act(plan) => {
+                    has_acted |= acts(&plan);
                     self.look_at_recreate(&plan, web.spec.strategy == Strategy::Recreate);
                     self.carry_out(WEB, &plan).map(|outcomes| view.absorb(&plan, outcomes))
                 }
                 Decision::Conclude => {
                     let conclusion = deployment::conclude(&view);
+                    self.look_at_waits(&web, &conclusion, has_acted);
                     if self.finish(WEB, conclusion).is_err() {
                         self.restart();
                     }

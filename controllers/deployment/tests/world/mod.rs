@@ -20,9 +20,11 @@ pub mod environment;
 pub mod server;
 pub mod settle;
 pub mod truth;
+mod waits;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use model::plan::Wait;
 use serde_json::Value;
 
 use self::bounds::Bounds;
@@ -45,6 +47,8 @@ pub struct World {
     pub fate_of: Option<(usize, Fate)>,
     bounds: Bounds,
     names_drawn: u32,
+    /// What the last sync of the Deployment waits for.
+    pub waits: Vec<Wait>,
     /// What went on, for whoever has to find out why.
     pub story: Vec<String>,
     /// The first promise that was broken.
@@ -74,6 +78,7 @@ impl World {
             fate_of: None,
             bounds,
             names_drawn: 0,
+            waits: Vec::new(),
             story: Vec::new(),
             broken: None,
         }

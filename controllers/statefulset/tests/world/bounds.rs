@@ -11,6 +11,8 @@
 //! - **Claims** are never deleted, and their owners are changed as the policy says.
 //! - **History.** No revision is deleted that a pod, the status or the template names.
 //!
+//! Of every conclusion ([`look_at_waits`]): who has done nothing and is not as it should be says why.
+//!
 //! And of the world ([`Bounds`]): a rollout keeps all but maxUnavailable pods available, however late our process sees anything. The promise
 //! begins when everything is seen and available, and lasts until somebody else makes something worse.
 
@@ -19,7 +21,7 @@ use std::sync::Arc;
 
 use model::int_or_percent::Round;
 use model::labels::Labels as _;
-use model::plan::{Action, Create, Delete, Plan, Reown, Rule};
+use model::plan::{Action, Conclusion, Create, Delete, Plan, Reown, Rule};
 use model::pod::{Phase, parent_and_ordinal};
 use model::statefulset::{REVISION_LABEL, UpdateStrategyType};
 use model::{Pod, StatefulSet};
@@ -241,4 +243,19 @@ fn available(server: &Server) -> i64 {
     let (replicas, start) = (set["spec"]["replicas"].as_i64().unwrap(), set["spec"]["ordinals"]["start"].as_i64().unwrap_or(0));
     let pods = (start..start + replicas).filter_map(|ordinal| server.get(Kind::Pod, &format!("db-{ordinal}")));
     pods.filter(|pod| is_ready(pod) && !is_terminating(pod)).count() as i64
+}
+
+/// `has_acted`: the sync has sent something.
+pub fn look_at_waits(set: &StatefulSet, conclusion: &Conclusion, has_acted: bool) -> Looked {
+    let status = conclusion
+        .status
+        .as_ref()
+        .map_or_else(|| serde_json::to_value(&set.status).unwrap(), |update| serde_json::from_str::<Value>(update.status.get()).unwrap());
+    let count = |field: &str| status[field].as_i64().unwrap_or(0);
+    let wanted = i64::from(set.spec.replicas);
+    let is_short = count("availableReplicas") < wanted || count("updatedReplicas") < wanted;
+    // Where all pods go at once, nothing comes behind them.
+    let is_open = is_short || !set.spec.allows_burst() && count("replicas") > wanted;
+    let goes_on = has_acted || conclusion.error.is_some() || !conclusion.waits.is_empty();
+    ensure(goes_on || !is_open, || format!("nothing says what the set waits for: {status}"))
 }

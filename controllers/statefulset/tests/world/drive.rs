@@ -6,7 +6,7 @@ use model::{ResourceVersion, StatefulSet};
 use serde_json::{Value, json};
 use statefulset::{View, conclude, decide, wanted_claims};
 
-use super::bounds::look_at_plan;
+use super::bounds::{look_at_plan, look_at_waits};
 use super::server::{KINDS, Kind, Server, error, is_terminating, kind_of, owners_of, version_of};
 use super::{DB, World};
 use crate::support::did::describe;
@@ -64,11 +64,13 @@ impl World {
 
     fn run(&mut self, set: &std::sync::Arc<StatefulSet>) -> Result<(), Dead> {
         let mut view = self.view(set);
+        let mut has_acted = false;
         for _ in 0..MAX_ROUNDS {
             match decide(&view) {
                 Decision::Ask(question) => view.answer(self.ask(&question)?),
                 Decision::Look(lookup) => panic!("everything is in the view: {lookup:?}"),
                 Decision::Act(plan) => {
+                    has_acted |= plan.stages.iter().any(|stage| !stage.steps.is_empty());
                     let looked = look_at_plan(&view, &plan, &self.server);
                     self.note(looked);
                     let outcomes = self.carry_out(&plan)?;
@@ -77,6 +79,8 @@ impl World {
                 Decision::Conclude => {
                     let (conclusion, findings) = conclude(&view);
                     self.known_same = findings.sameness.or(self.known_same);
+                    self.note(look_at_waits(set, &conclusion, has_acted));
+                    self.waits.clone_from(&conclusion.waits);
                     return self.finish(conclusion, set.spec.min_ready_seconds);
                 }
             }

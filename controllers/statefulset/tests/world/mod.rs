@@ -21,6 +21,7 @@ pub mod settle;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use model::plan::Wait;
 use serde_json::{Value, json};
 use statefulset::{Gates, Sameness};
 
@@ -42,6 +43,8 @@ pub struct World {
     fates: VecDeque<Fate>,
     /// What the last sync has failed with.
     pub failed: Option<String>,
+    /// What the last sync waits for.
+    pub waits: Vec<Wait>,
     bounds: Bounds,
     /// What went on, for whoever has to find out why.
     pub story: Vec<String>,
@@ -68,6 +71,7 @@ impl World {
             known_same: None,
             fates: VecDeque::new(),
             failed: None,
+            waits: Vec::new(),
             bounds: Bounds::default(),
             story: Vec::new(),
             broken: None,
