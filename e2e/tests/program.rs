@@ -40,6 +40,7 @@ const SCENARIOS: &[Scenario<Plane>] = scenarios! {
     life::{
         health_and_metrics_are_there_from_the_start,
         sigterm_in_a_scale_up_finishes_what_is_in_flight,
+        each_controller_writes_in_its_own_name,
     },
 };
 
@@ -101,8 +102,13 @@ mod flags {
 }
 
 mod life {
-    use anyhow::Context as _;
+    use std::collections::BTreeMap;
 
+    use anyhow::Context as _;
+    use http::Method;
+    use serde_json::json;
+
+    use super::support::replica_set;
     use super::{ControlPlane, Duration, PATIENCE, Result, Shared, Signal, Space, ensure, wait};
 
     pub(crate) async fn health_and_metrics_are_there_from_the_start(plane: Shared) -> Result<()> {
@@ -182,7 +188,7 @@ mod life {
         let status = wait::until("the program to end", PATIENCE, async || program.process_mut().exited()?.context("it runs")).await?;
         let log = std::fs::read_to_string(program.log())?;
         assert_eq!(status.code(), Some(0), "{log}");
-        assert!(!log.contains("ERROR") && !log.contains("panicked"), "{log}");
+        assert!(!log.lines().any(|line| line.starts_with('E')) && !log.contains("panicked"), "{log}");
 
         // Every create was answered, and nothing was sent twice: the next process makes exactly the rest.
         let pods = space.all_pods().await?.len();
@@ -194,6 +200,57 @@ mod life {
         assert_eq!(space.pod_requests("delete", 200)?, 0);
         assert_eq!(next.terminate().await?.code(), Some(0));
         Ok(())
+    }
+
+    /// With the flag: pods by the ReplicaSet controller's account, ReplicaSets by the Deployment controller's, nothing by the process's own.
+    pub(crate) async fn each_controller_writes_in_its_own_name(plane: Shared) -> Result<()> {
+        let plane = plane.0.lock().await;
+        let space = Space::new(&plane, "names").await?;
+        let mut system = space.clone();
+        "kube-system".clone_into(&mut system.namespace);
+        let (group, name) = ("/apis/rbac.authorization.k8s.io/v1", "workloads-controller-manager:tokens");
+        let role = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": name},
+            "rules": [{"apiGroups": [""], "resources": ["serviceaccounts", "serviceaccounts/token"], "verbs": ["create"]}],
+        });
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": "workloads-controller-manager", "namespace": "kube-system"}],
+        });
+        system.request(Method::POST, group, "roles", &role).await?;
+        system.request(Method::POST, group, "rolebindings", &binding).await?;
+        let mut program = plane.launch().flag("--use-service-account-credentials").start().await?;
+        let template = replica_set("web", 3).pointer("/spec").cloned().context("no spec")?;
+        let web = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": template});
+        space.apps(Method::POST, "deployments", &web).await?;
+        wait::until("three pods", PATIENCE, async || {
+            let pods = space.all_pods().await?.len();
+            ensure!(pods == 3, "{pods} pods: {}", std::fs::read_to_string(program.log())?);
+            Ok(())
+        })
+        .await?;
+        let account = |controller: &str| format!("system:serviceaccount:kube-system:{controller}-controller");
+        wait::until("the writes in the audit log", PATIENCE, async || {
+            let requests = plane.audit()?.requests()?;
+            let mine = requests.iter().filter(|request| request.namespace == space.namespace && request.kind.code < 300);
+            let writers = |resource: &str| -> BTreeMap<String, usize> {
+                let written = mine.clone().filter(|request| request.kind.resource == resource && request.kind.verb == "create");
+                written.fold(BTreeMap::new(), |mut writers, request| {
+                    *writers.entry(request.kind.user.clone()).or_default() += 1;
+                    writers
+                })
+            };
+            let (pods, sets) = (writers("pods"), writers("replicasets"));
+            ensure!(pods == BTreeMap::from([(account("replicaset"), 3)]), "{pods:?}");
+            ensure!(sets == BTreeMap::from([(account("deployment"), 1)]), "{sets:?}");
+            let events = writers("events");
+            ensure!(events.keys().all(|user| [account("replicaset"), account("deployment")].contains(user)), "{events:?}");
+            ensure!(!events.is_empty(), "no events yet");
+            Ok(())
+        })
+        .await?;
+        ensure_ended(&mut program).await
     }
 
     async fn answered(space: &Space, creates: usize) -> Result<()> {
