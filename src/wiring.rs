@@ -143,8 +143,8 @@ impl App {
         let limited =
             |client: &ApiClient| client.limited_apart(self.options.connection.kube_api_qps, self.options.connection.kube_api_burst);
         let (client, events) = (limited(&writes), limited(&events));
-        let writer = ApiWriter::new(events, self.fence.clone());
-        let (recorder, sink) = events::recorder(controller, writer, self.clock.clone(), &self.registry)?;
+        let teller = ApiWriter::new(events, self.fence.clone());
+        let (recorder, sink) = events::recorder(controller, teller, self.clock.clone(), &self.registry)?;
         self.spawn("event sink", |ending| sink.run(ending));
         Ok(Executor::new(client, recorder, expectations, self.clock.clone(), random_seed(), self.fence.clone(), self.stopping.clone()))
     }
@@ -154,13 +154,12 @@ impl App {
         if !self.options.connection.use_service_account_credentials {
             return Ok((self.clients.writes.clone(), self.clients.events.clone()));
         }
-        let bare = match &self.bare {
-            Some(bare) => bare.clone(),
-            None => {
-                let mut config = self.config.clone();
-                config.auth_info = AuthInfo::default();
-                self.bare.insert(Clients::new(&config, &self.client_options, &self.client_metrics)?).clone()
-            }
+        let bare = if let Some(bare) = &self.bare {
+            bare.clone()
+        } else {
+            let mut config = self.config.clone();
+            config.auth_info = AuthInfo::default();
+            self.bare.insert(Clients::new(&config, &self.client_options, &self.client_metrics)?).clone()
         };
         let asking = self.clients.writes.limited_apart(0.0, 1);
         let (identity, keeper) = service_account(asking, "kube-system", controller, self.clock.clone(), random_seed());
