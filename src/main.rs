@@ -23,10 +23,6 @@ use clap::CommandFactory;
 
 use crate::options::{Command, Options};
 
-/// Chosen by `make bench`.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let options = Options::read();
     if let Err(problem) = options.validate() {
