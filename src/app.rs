@@ -388,7 +388,7 @@ async fn client_config(options: &Options) -> anyhow::Result<kube::Config> {
         options.connection.master.as_ref().map(|url| url.parse::<http::Uri>().with_context(|| format!("--master: {url:?} is not a URL")));
     let master = master.transpose()?;
     let mut config = match (&options.connection.kubeconfig, &master) {
-        (Some(path), _) => kubeconfig("--kubeconfig", path).await?,
+        (Some(path), _) => kubeconfig("--kubeconfig", path, &KubeConfigOptions::default()).await?,
         (None, Some(master)) => kube::Config::new(master.clone()),
         (None, None) => {
             let mut config =
@@ -404,10 +404,10 @@ async fn client_config(options: &Options) -> anyhow::Result<kube::Config> {
 }
 
 /// Reads a kubeconfig that a flag names.
-pub(crate) async fn kubeconfig(flag: &str, path: &Path) -> anyhow::Result<kube::Config> {
+pub(crate) async fn kubeconfig(flag: &str, path: &Path, choice: &KubeConfigOptions) -> anyhow::Result<kube::Config> {
     let file = Kubeconfig::read_from(path).with_context(|| format!("{flag}: reading {}", path.display()))?;
     let proxied = file.clusters.iter().any(|named| named.cluster.as_ref().is_some_and(|cluster| cluster.proxy_url.is_some()));
-    let config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
+    let config = kube::Config::from_custom_kubeconfig(file, choice).await;
     let mut config = config.with_context(|| format!("{flag}: {} cannot be used", path.display()))?;
     // Without a proxy of the file's own, kube takes one from the environment, and knows no NO_PROXY.
     config.proxy_url = config.proxy_url.filter(|_| proxied);

@@ -150,13 +150,11 @@ impl AvailabilityMetrics {
         })
     }
 
-    /// A sync has counted. Without the gate there is no limit to tell.
+    /// A sync has counted.
     pub(crate) fn set(&self, set: &StatefulSet, Unavailable { replicas, limit }: Unavailable) {
         let labels = labels(set);
         self.unavailable.with_label_values(&labels).set(i64::try_from(replicas).unwrap_or(i64::MAX));
-        if let Some(limit) = limit {
-            self.limit.with_label_values(&labels).set(i64::try_from(limit).unwrap_or(i64::MAX));
-        }
+        self.limit.with_label_values(&labels).set(i64::try_from(limit).unwrap_or(i64::MAX));
     }
 
     /// The set is gone, or sorts its pods otherwise now.

@@ -8,13 +8,14 @@ use clap::Args;
 use http::Request;
 use http_body_util::{BodyExt, Limited};
 use kube::client::Body;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::KubeConfigOptions;
 use serde::de::DeserializeOwned;
 
 use super::PATH;
 use super::print::{List, Page};
 use super::told::{Told, ToldList};
 use crate::app::kubeconfig;
+use crate::serve::access::ca_certificates;
 
 /// Says why an object is as it is: what it waits for, since when, and what ends that. Without an object: everything that waits.
 #[derive(Args, Clone, Debug)]
@@ -98,10 +99,9 @@ impl ExplainOptions {
     async fn config(&self) -> anyhow::Result<kube::Config> {
         let choice = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
         let mut config = match &self.kubeconfig {
-            Some(path) if self.context.is_none() => kubeconfig("--kubeconfig", path).await?,
             Some(path) => {
-                let file = Kubeconfig::read_from(path).with_context(|| format!("--kubeconfig: reading {}", path.display()))?;
-                kube::Config::from_custom_kubeconfig(file, &choice).await.context("--context")?
+                let flag = if self.context.is_some() { "--kubeconfig, --context" } else { "--kubeconfig" };
+                kubeconfig(flag, path, &choice).await?
             }
             None if self.context.is_some() => kube::Config::from_kubeconfig(&choice).await.context("--context")?,
             None => kube::Config::infer().await.context("no --kubeconfig, no ~/.kube/config, and this is no pod with a service account")?,
@@ -113,7 +113,8 @@ impl ExplainOptions {
         config.accept_invalid_certs = self.insecure_skip_tls_verify;
         if let Some(path) = &self.certificate_authority {
             let pem = std::fs::read(path).with_context(|| format!("--certificate-authority: reading {}", path.display()))?;
-            config.root_cert = Some(certificates(&pem).with_context(|| format!("--certificate-authority: {}", path.display()))?);
+            let certificates = ca_certificates(&pem).with_context(|| format!("--certificate-authority: {}", path.display()))?;
+            config.root_cert = Some(certificates.into_iter().map(|certificate| certificate.to_vec()).collect());
         }
         Ok(config)
     }
@@ -155,15 +156,6 @@ fn read<T: DeserializeOwned>(body: &str) -> anyhow::Result<T> {
 fn message(text: &str) -> String {
     let status = serde_json::from_str::<serde_json::Value>(text).unwrap_or_default();
     status.get("message").and_then(serde_json::Value::as_str).unwrap_or(text).trim_end().to_owned()
-}
-
-fn certificates(pem: &[u8]) -> anyhow::Result<Vec<Vec<u8>>> {
-    use rustls::pki_types::CertificateDer;
-    use rustls::pki_types::pem::PemObject as _;
-    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let read = read.context("not PEM")?;
-    ensure!(!read.is_empty(), "there is no certificate in it");
-    Ok(read.into_iter().map(|certificate| certificate.to_vec()).collect())
 }
 
 /// Where the object is explained.

@@ -34,7 +34,6 @@ fn web() -> Explanation {
             uid: Uid(7),
             resource_version: ResourceVersion(71),
         },
-        now: NOW,
         preview: Preview::default(),
         behind: None,
         pending: None,

@@ -154,7 +154,7 @@ impl Told {
             name: subject.key.name.to_string(),
             uid: subject.uid.to_string(),
             resource_version: subject.resource_version.to_string(),
-            time: written(explanation.now),
+            time: written(explanation.clock.0),
             verdict: verdict.to_owned(),
             since: since.map(written),
             waits,

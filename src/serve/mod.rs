@@ -4,7 +4,7 @@
 //! All of it runs on a thread of its own: neither a slow client nor cryptography delays a reconcile, and no reconcile delays an answer
 //! about health.
 
-mod access;
+pub(crate) mod access;
 pub(crate) mod answer;
 pub(crate) mod health;
 mod net;
@@ -25,6 +25,7 @@ use http::header::{CONTENT_LENGTH, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::{Body as _, Incoming};
+use kube::config::KubeConfigOptions;
 use machinery::client::{ClientMetrics, ClientOptions};
 use prometheus::Registry;
 use tokio::sync::{Semaphore, oneshot};
@@ -144,7 +145,7 @@ impl Server {
 /// Who is asked about clients (upstream `DelegatingAuthenticationOptions.getClient` with `RemoteKubeConfigFileOptional`).
 async fn reviews(flag: &str, path: Option<&Path>) -> anyhow::Result<Option<kube::Config>> {
     if let Some(path) = path {
-        return kubeconfig(flag, path).await.map(Some);
+        return kubeconfig(flag, path, &KubeConfigOptions::default()).await.map(Some);
     }
     if std::env::var_os("KUBERNETES_SERVICE_HOST").is_none() {
         warn!("No {flag}, and this is no pod: only system:masters and what is open to everybody is let in");

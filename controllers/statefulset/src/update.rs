@@ -34,10 +34,14 @@ impl Sync<'_> {
             self.wait_for_hands(&update);
             return Ok(());
         }
-        let doomed = if self.view.gates.max_unavailable { update.several().map_err(failed)? } else { update.next().into_iter().collect() };
-        if self.view.gates.max_unavailable {
-            self.unavailable = Some(Unavailable { replicas: update.unavailable(), limit: max_unavailable(self.set).ok() });
-        }
+        let doomed = if self.view.gates.max_unavailable {
+            let limit = max_unavailable(self.set).map_err(failed)?;
+            let replicas = update.unavailable();
+            self.unavailable = Some(Unavailable { replicas, limit });
+            update.several(limit.saturating_sub(replicas))
+        } else {
+            update.next().into_iter().collect()
+        };
         self.wait_for_update(&update, !doomed.is_empty());
         let steps = doomed.into_iter().map(|pod| delete(pod, Rule::RevisionOutdated)).collect();
         let (plan, outcomes) = self.act(Plan::one_stage(steps, Mode::OneByOne, OnError::SkipRest))?;
@@ -104,22 +108,20 @@ impl<'a> Update<'a> {
         down + wanted.saturating_sub(self.slots.replicas.len())
     }
 
-    /// As many as maxUnavailable leaves room for.
-    fn several(&self) -> Result<Vec<&'a Arc<Pod>>, String> {
-        let set = self.set;
-        let room = max_unavailable(set)?.saturating_sub(self.unavailable());
+    /// As many as there is room for under maxUnavailable.
+    fn several(&self, room: usize) -> Vec<&'a Arc<Pod>> {
         let outdated = || self.targets().filter(|pod| pod.deletion.is_none() && self.is_outdated(pod));
-        if !set.spec.allows_burst() {
-            return Ok(outdated().take(room).collect());
+        if !self.set.spec.allows_burst() {
+            return outdated().take(room).collect();
         }
         // Those that are down already cost nothing, so they go first, whatever the limit; then as many of the others as it leaves room for.
         let (well, down): (Vec<_>, Vec<_>) = outdated().partition(|pod| self.availability.is_available(pod));
-        Ok(down.into_iter().chain(well.into_iter().take(room)).collect())
+        down.into_iter().chain(well.into_iter().take(room)).collect()
     }
 }
 
 /// Upstream `getStatefulSetMaxUnavailable`: one, unless more is asked for.
-pub(crate) fn max_unavailable(set: &StatefulSet) -> Result<usize, String> {
+fn max_unavailable(set: &StatefulSet) -> Result<usize, String> {
     let rolling_update = set.spec.update_strategy.rolling_update.as_ref();
     let limit = match rolling_update.and_then(|rolling_update| rolling_update.max_unavailable.as_ref()) {
         None => 1,
@@ -132,6 +134,10 @@ pub(crate) fn max_unavailable(set: &StatefulSet) -> Result<usize, String> {
 
 /// Whether an update concerns that ordinal.
 pub(crate) fn is_above_partition(set: &StatefulSet, ordinal: i32) -> bool {
-    let partition = set.spec.update_strategy.rolling_update.as_ref().map_or(0, |rolling_update| rolling_update.partition);
-    set.spec.slot_of(ordinal) >= i64::from(partition)
+    set.spec.slot_of(ordinal) >= i64::from(partition(set))
+}
+
+/// The first slot that an update concerns.
+pub(crate) fn partition(set: &StatefulSet) -> i32 {
+    set.spec.update_strategy.rolling_update.as_ref().map_or(0, |rolling_update| rolling_update.partition)
 }

@@ -48,8 +48,8 @@ pub struct Findings {
 pub struct Unavailable {
     /// How many.
     pub replicas: usize,
-    /// How many there may be while an update goes on, if that can be said.
-    pub limit: Option<usize>,
+    /// How many there may be while an update goes on.
+    pub limit: usize,
 }
 
 /// What a sync decides from.

@@ -9,7 +9,8 @@ use model::statefulset::UpdateStrategyType;
 
 use crate::slots::{Slots, is_running_and_ready};
 use crate::sync::Sync;
-use crate::update::{Update, max_unavailable};
+use crate::update::{Update, partition};
+use crate::view::Unavailable;
 
 // === impl Sync ===
 
@@ -79,14 +80,13 @@ impl Sync<'_> {
     pub(crate) fn wait_for_update(&mut self, update: &Update<'_>, goes_on: bool) {
         let (above, below) = update.outdated_counts();
         if above > 0 && !goes_on {
-            let limit = if self.view.gates.max_unavailable { max_unavailable(self.set).unwrap_or(1) } else { 1 };
-            let figures = [("outdated", above), ("unavailable", whole(update.unavailable())), ("maxUnavailable", whole(limit))];
+            let Unavailable { replicas, limit } =
+                self.unavailable.unwrap_or_else(|| Unavailable { replicas: update.unavailable(), limit: 1 });
+            let figures = [("outdated", above), ("unavailable", whole(replicas)), ("maxUnavailable", whole(limit))];
             self.waits.push(Wait::new(Rule::MaxUnavailable).counting(&figures));
         }
         if below > 0 {
-            let rolling_update = self.set.spec.update_strategy.rolling_update.as_ref();
-            let partition = rolling_update.map_or(0, |rolling_update| rolling_update.partition);
-            self.waits.push(Wait::new(Rule::Partition).counting(&[("partition", partition), ("outdated", below)]));
+            self.waits.push(Wait::new(Rule::Partition).counting(&[("partition", partition(self.set)), ("outdated", below)]));
         }
     }
 }

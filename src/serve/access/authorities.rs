@@ -43,13 +43,19 @@ pub(crate) struct Authorities {
     pub(crate) proxy: Option<(Arc<Bundle>, Arc<Headers>)>,
 }
 
+/// Reads CA certificates from PEM, of which there must be one at least.
+pub(crate) fn ca_certificates(pem: &[u8]) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let certificates: Vec<_> = CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().context("reading CA certificates")?;
+    ensure!(!certificates.is_empty(), "there is no CA certificate");
+    Ok(certificates)
+}
+
 // === impl Bundle ===
 
 impl Bundle {
     /// Reads PEM.
     pub(crate) fn parse(pem: &[u8]) -> anyhow::Result<Self> {
-        let certificates: Vec<_> = CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().context("reading CA certificates")?;
-        ensure!(!certificates.is_empty(), "there is no CA certificate");
+        let certificates = ca_certificates(pem)?;
         let anchors = certificates.iter().map(|certificate| webpki::anchor_from_trusted_cert(certificate).map(|anchor| anchor.to_owned()));
         Ok(Self { anchors: anchors.collect::<Result<_, _>>().context("a CA certificate")? })
     }

@@ -14,7 +14,7 @@ use http::{Response, StatusCode, Version};
 use tracing::{debug, error};
 
 pub(crate) use authentication::Authentication;
-pub(crate) use authorities::{Authorities, Bundle, Headers};
+pub(crate) use authorities::{Authorities, Bundle, Headers, ca_certificates};
 pub(crate) use authorization::Authorization;
 use authorization::Decision;
 pub(crate) use reviews::Reviewer;

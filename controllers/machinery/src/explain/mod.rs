@@ -6,8 +6,8 @@
 mod metrics;
 mod records;
 
-use model::plan::{Decision, Event, ObjectRef, Outcomes, Plan, Question, Resource, Step, Wait};
-use model::{ObjectKey, ResourceVersion, Time};
+use model::plan::{Decision, ObjectRef, Outcomes, Plan, Question, Resource, Step, Wait};
+use model::{ObjectKey, Time};
 use tokio::time::Instant;
 
 pub use self::metrics::SyncMetrics;
@@ -22,8 +22,6 @@ use crate::sync::{Controller, MAX_ROUNDS, Reconciler};
 pub struct Explanation {
     /// The object.
     pub subject: ObjectRef,
-    /// When this was said.
-    pub now: Time,
     /// What a sync would do now.
     pub preview: Preview,
     /// Which cache it waits for, if it does.
@@ -36,7 +34,7 @@ pub struct Explanation {
     pub records: Vec<Record>,
     /// The children that would go first if there were to be fewer, with what ranks them.
     pub next_victims: Vec<(String, String)>,
-    /// Wall time and monotonic time of the same moment.
+    /// When this was said: wall time and monotonic time of the same moment.
     pub clock: (Time, Instant),
 }
 
@@ -49,14 +47,8 @@ pub struct Preview {
     pub question: Option<Question>,
     /// What it would wait for, if nothing is to be done.
     pub waits: Vec<Wait>,
-    /// Why it would fail.
-    pub error: Option<String>,
     /// Whether it would write the status.
     pub writes_status: bool,
-    /// When it would look again.
-    pub requeue_at: Option<Time>,
-    /// What it would tell.
-    pub events: Vec<Event>,
 }
 
 /// A controller, to be asked about its objects.
@@ -94,13 +86,9 @@ impl<R: Reconciler> Controller<R> {
                     break;
                 }
                 Decision::Conclude => {
-                    let now = self.clock.wall();
-                    let conclusion = reconciler.conclude(&view, now);
+                    let conclusion = reconciler.conclude(&view, self.clock.wall());
                     preview.waits = conclusion.waits;
-                    preview.error = conclusion.error.map(|error| error.0);
                     preview.writes_status = conclusion.status.is_some();
-                    preview.requeue_at = conclusion.requeue_after.map(|after| now.after(after));
-                    preview.events = conclusion.events;
                     break;
                 }
             }
@@ -117,7 +105,6 @@ impl<R: Reconciler> Explain for Controller<R> {
     fn explain(&self, key: &ObjectKey) -> Option<Explanation> {
         let (subject, preview, mut view) = self.preview(key)?;
         Some(Explanation {
-            now: self.clock.wall(),
             preview,
             behind: self.guard.as_ref().and_then(|guard| guard.behind(key)),
             pending: self.executor.pending(&subject),
@@ -144,11 +131,6 @@ impl Explanation {
             Some(ahead) => wall.after(ahead),
             None => Time(wall.0.saturating_sub(i64::try_from(now.duration_since(at).as_nanos()).unwrap_or(i64::MAX))),
         }
-    }
-
-    /// The version that a cache has to reach before the next sync, if one has.
-    pub fn version_waited_for(&self) -> Option<ResourceVersion> {
-        self.behind.as_ref().map(|behind| behind.version)
     }
 }
 

@@ -266,7 +266,8 @@ impl<K: Key, O: Observer> Core<K, O> {
     }
 
     /// When a key's back-off is over, if it is in one.
-    pub fn backoff_until(&self, key: &K) -> Option<Instant> {
+    #[cfg(test)]
+    pub(super) fn backoff_until(&self, key: &K) -> Option<Instant> {
         self.entries.get(key)?.backoff_until
     }
 
