@@ -40,6 +40,15 @@ struct Shared {
     reader: Identity,
 }
 
+impl Identity {
+    /// Writes `NAME.crt` and `NAME.key` into a folder.
+    pub fn write(&self, folder: &Path, name: &str) -> Result<()> {
+        fs::write(folder.join(format!("{name}.key")), &self.key)?;
+        fs::write(folder.join(format!("{name}.crt")), &self.certificate)?;
+        Ok(())
+    }
+}
+
 impl Authority {
     /// A new one.
     pub fn create(name: &str) -> Result<Self> {

@@ -53,26 +53,24 @@ impl Endpoint {
 
     /// The answer to a GET: status code and body.
     pub async fn get(&self, path: &str) -> Result<(u16, String)> {
-        let answer = async {
-            let request = http::Request::get(path).body(Body::empty())?;
-            let (head, body) = self.client.send(request).await?.into_parts();
-            let body = body.collect().await?.to_bytes();
-            anyhow::Ok((head.status.as_u16(), String::from_utf8_lossy(&body).into_owned()))
-        };
-        let answer = tokio::time::timeout(PATIENCE, answer).await;
-        answer.with_context(|| format!("no answer within {PATIENCE:?}")).flatten().with_context(|| format!("GET {}{path}", self.url))
+        let (head, body) = self.exchange(http::Request::get(path).body(Vec::new())?, PATIENCE).await?;
+        Ok((head.status.as_u16(), body))
     }
 
     /// The answer to any request, whose URI is a path: its head and body.
     pub async fn send(&self, request: http::Request<Vec<u8>>) -> Result<(http::response::Parts, String)> {
+        self.exchange(request, LONG_PATIENCE).await
+    }
+
+    async fn exchange(&self, request: http::Request<Vec<u8>>, patience: Duration) -> Result<(http::response::Parts, String)> {
         let what = format!("{} {}{}", request.method(), self.url, request.uri());
         let answer = async {
             let (head, body) = self.client.send(request.map(Body::from)).await?.into_parts();
             let body = body.collect().await?.to_bytes();
             anyhow::Ok((head, String::from_utf8_lossy(&body).into_owned()))
         };
-        let answer = tokio::time::timeout(LONG_PATIENCE, answer).await;
-        answer.with_context(|| format!("no answer within {LONG_PATIENCE:?}")).flatten().context(what)
+        let answer = tokio::time::timeout(patience, answer).await;
+        answer.with_context(|| format!("no answer within {patience:?}")).flatten().context(what)
     }
 
     /// The body of a GET that was answered with 200.

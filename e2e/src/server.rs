@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use crate::child::{Child, Usage};
 use crate::endpoint::Endpoint;
@@ -65,6 +65,11 @@ impl Server {
     /// The file with everything it printed.
     pub fn log(&self) -> &Path {
         self.process.log()
+    }
+
+    /// Everything it has printed so far.
+    pub fn printed(&self) -> Result<String> {
+        std::fs::read_to_string(self.log()).with_context(|| format!("read {}", self.log().display()))
     }
 
     /// Memory and processor time so far.

@@ -62,7 +62,7 @@ async fn starts_answers_and_ends_in_order() -> Result<()> {
     assert_eq!(server.endpoint().metric(r#"up{a="b"}"#).await?, Some(1.5));
     assert_eq!(server.endpoint().metric("down").await?, None);
     assert_eq!(server.terminate().await?.code(), Some(7));
-    let log = std::fs::read_to_string(server.log())?;
+    let log = server.printed()?;
     assert!(log.contains("--controllers=replicaset-controller") && log.contains("--concurrent-replicaset-syncs=2"), "{log}");
     Ok(())
 }

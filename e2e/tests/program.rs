@@ -177,7 +177,7 @@ mod life {
         .await?;
         program.process_mut().signal(Signal::TERM)?;
         wait::until("the program to hear of it", PATIENCE, async || {
-            let log = std::fs::read_to_string(program.log())?;
+            let log = program.printed()?;
             ensure!(log.contains("Stopping"), "{log}");
             Ok(())
         })
@@ -186,7 +186,7 @@ mod life {
         plane.api_server_process(0)?.thaw()?;
         // Without a second signal, which would end it at once.
         let status = wait::until("the program to end", PATIENCE, async || program.process_mut().exited()?.context("it runs")).await?;
-        let log = std::fs::read_to_string(program.log())?;
+        let log = program.printed()?;
         assert_eq!(status.code(), Some(0), "{log}");
         assert!(!log.lines().any(|line| line.starts_with('E')) && !log.contains("panicked"), "{log}");
 
@@ -226,7 +226,7 @@ mod life {
         space.apps(Method::POST, "deployments", &web).await?;
         wait::until("three pods", PATIENCE, async || {
             let pods = space.all_pods().await?.len();
-            ensure!(pods == 3, "{pods} pods: {}", std::fs::read_to_string(program.log())?);
+            ensure!(pods == 3, "{pods} pods: {}", program.printed()?);
             Ok(())
         })
         .await?;

@@ -54,7 +54,7 @@ impl Contender {
     pub(super) async fn synced(self, server: &mut Server, within: Duration) -> Result<()> {
         wait::until(&format!("the caches of {self}"), within, async || {
             server.process_mut().ensure_running().map_err(wait::give_up)?;
-            let log = std::fs::read_to_string(server.log())?;
+            let log = server.printed()?;
             ensure!(self.says_synced(&log), "{} lines of log that do not say so", log.lines().count());
             Ok(())
         })

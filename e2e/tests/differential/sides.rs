@@ -78,7 +78,7 @@ impl Sides {
     pub(crate) async fn stop(&mut self) -> Result<()> {
         let [_, subject] = &mut self.0;
         let status = subject.subject.terminate().await?;
-        let log = std::fs::read_to_string(subject.subject.log())?;
+        let log = subject.subject.printed()?;
         ensure!(!log.contains("panicked"), "the program's log speaks of a panic");
         ensure!(status.success() || subject.name != "ours", "the program ended with {status}");
         Ok(())

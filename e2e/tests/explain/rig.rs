@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 use std::rc::Rc;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::access::{Authority, Identity};
+use e2e::access::Authority;
 use e2e::controlplane::{ControlPlane, ControllerManager};
 use e2e::endpoint::Endpoint;
 use e2e::{Server, process, wait};
@@ -45,7 +45,7 @@ impl Context for Cluster {
         let plane = ControlPlane::builder().controller_manager(beside).start().await?;
         let (authority, folder) = (Authority::create("explaining")?, tempfile::tempdir()?);
         let file = |name: &str| folder.path().join(name);
-        write(&file("server"), &authority.server()?)?;
+        authority.server()?.write(folder.path(), "server")?;
         std::fs::write(file("ca.crt"), authority.pem())?;
         let flag = |flag: &str, name: &str| format!("{flag}={}", file(name).display());
         let launch = plane.launch().controllers(CONTROLLERS).rate(1000, 1000);
@@ -102,7 +102,7 @@ impl Cluster {
         if file.exists() {
             return Ok(file);
         }
-        write(&path(user), &self.authority.client(user, group)?)?;
+        self.authority.client(user, group)?.write(self.folder.path(), user)?;
         let (certificate, key) = (path(&format!("{user}.crt")), path(&format!("{user}.key")));
         let config = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "c",
@@ -134,12 +134,6 @@ impl Cluster {
 pub(crate) async fn finished(mut command: Command) -> Result<Output> {
     command.stdin(Stdio::null());
     tokio::task::spawn_blocking(move || command.output()).await?.context("run the program")
-}
-
-fn write(stem: &std::path::Path, identity: &Identity) -> Result<()> {
-    std::fs::write(stem.with_extension("key"), &identity.key)?;
-    std::fs::write(stem.with_extension("crt"), &identity.certificate)?;
-    Ok(())
 }
 
 /// The wait of that rule.

@@ -57,7 +57,7 @@ pub async fn ctl_22_a_server_that_is_away_costs_next_to_nothing(planes: Shared) 
 }
 
 fn lines(rig: &Rig) -> Result<usize> {
-    Ok(std::fs::read_to_string(rig.program()?.log())?.lines().count())
+    Ok(rig.program()?.printed()?.lines().count())
 }
 
 pub async fn a_program_that_starts_before_its_server_waits_for_it(planes: Shared) -> Result<()> {

@@ -9,38 +9,20 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use e2e::process::Launch;
 use e2e::proxy::{Match, Proxy};
-use e2e::{ControlPlane, Server, process, wait};
+use e2e::{ControlPlane, Server, wait};
 use futures::TryStreamExt as _;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DeleteParams, ListParams, WatchEvent, WatchParams};
-use tokio::sync::Semaphore;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 
-use crate::support::scenarios::Context;
+use crate::support::planes;
 use crate::support::{PATIENCE, Space, is_active};
 
-/// Control planes that are lent out one scenario at a time: two programs at work on one would do each other's work.
-pub struct Planes {
-    idle: Mutex<Vec<ControlPlane>>,
-    turns: Arc<Semaphore>,
-}
+pub type Planes = planes::Planes<3>;
 
 /// Short: the scenarios' functions.
 pub type Shared = Rc<Planes>;
-
-/// More would only wait for each other's processor time.
-const AT_ONCE: usize = 3;
-
-impl Context for Planes {
-    async fn start() -> Result<Self> {
-        process::binary()?;
-        Ok(Self { idle: Mutex::default(), turns: Arc::new(Semaphore::new(AT_ONCE)) })
-    }
-
-    async fn stop(&mut self) -> Result<()> {
-        Ok(())
-    }
-}
 
 /// One scenario's world. The space is its namespace, seen by the administrator past the proxy.
 pub struct Rig {
@@ -49,7 +31,7 @@ pub struct Rig {
     pub proxy: Proxy,
     pub space: Space,
     pub plane: ControlPlane,
-    _turn: tokio::sync::OwnedSemaphorePermit,
+    _turn: OwnedSemaphorePermit,
 }
 
 impl Deref for Rig {
@@ -70,12 +52,7 @@ impl Rig {
 
     /// Without the program.
     pub async fn prepare(planes: &Shared) -> Result<Self> {
-        let turn = Arc::clone(&planes.turns).acquire_owned().await?;
-        let idle = planes.idle.lock().unwrap().pop();
-        let plane = match idle {
-            Some(plane) => plane,
-            None => ControlPlane::builder().start().await?,
-        };
+        let (plane, turn) = planes.lend().await?;
         let space = Space::new(&plane, "faults").await?;
         let proxy = Proxy::start(plane.service_account_kubeconfig()).await?;
         Ok(Self { manager: None, proxy, space, plane, _turn: turn })
@@ -109,7 +86,7 @@ impl Rig {
 
     /// How often the log has this text.
     pub fn logged(&self, text: &str) -> Result<usize> {
-        Ok(std::fs::read_to_string(self.program()?.log())?.matches(text).count())
+        Ok(self.program()?.printed()?.matches(text).count())
     }
 
     /// How many lists of pods the program has begun.
@@ -148,7 +125,7 @@ impl Rig {
     /// Ends the scenario, which went well: the program ends in order, and the control plane is clean for the next one.
     pub async fn end(mut self, planes: &Shared) -> Result<()> {
         if let Some(mut manager) = self.manager.take() {
-            let log = std::fs::read_to_string(manager.log())?;
+            let log = manager.printed()?;
             ensure!(!log.contains("panicked"), "the program's log speaks of a panic");
             ensure!(manager.terminate().await?.success(), "the program ended badly");
         }
@@ -158,7 +135,7 @@ impl Rig {
         wait::until("the pods to be gone", 5 * PATIENCE, async || Ok(pods.delete_collection(&at_once, &ListParams::default()).await?))
             .await?;
         self.proxy.stop().await;
-        planes.idle.lock().unwrap().push(self.plane);
+        planes.take_back(self.plane);
         Ok(())
     }
 }

@@ -2,19 +2,18 @@
 
 use std::ops::Deref;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::process::Launch;
 use e2e::proxy::{Logged, Match, Proxy};
-use e2e::{ControlPlane, Server, process, wait};
+use e2e::{ControlPlane, Server, wait};
 use http::Method;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, DeleteParams, ListParams};
-use tokio::sync::Semaphore;
+use tokio::sync::OwnedSemaphorePermit;
 
-use crate::support::scenarios::Context;
+use crate::support::planes;
 use crate::support::{PATIENCE, Space};
 
 /// The lease's duration, the renew deadline and the retry period; shorter than the defaults, but not so short that a busy machine loses
@@ -23,34 +22,17 @@ pub const LEASE: Duration = Duration::from_secs(8);
 pub const DEADLINE: Duration = Duration::from_secs(6);
 const TIMES: [&str; 3] = ["--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=1s"];
 
-/// Control planes that are lent out one scenario at a time.
-pub struct Planes {
-    idle: Mutex<Vec<ControlPlane>>,
-    turns: Arc<Semaphore>,
-}
+/// Times are measured here: nobody is to wait for a processor.
+pub type Planes = planes::Planes<2>;
 
 /// Short: the scenarios' functions.
 pub type Shared = Rc<Planes>;
-
-/// Times are measured here: nobody is to wait for a processor.
-const AT_ONCE: usize = 2;
-
-impl Context for Planes {
-    async fn start() -> Result<Self> {
-        process::binary()?;
-        Ok(Self { idle: Mutex::default(), turns: Arc::new(Semaphore::new(AT_ONCE)) })
-    }
-
-    async fn stop(&mut self) -> Result<()> {
-        Ok(())
-    }
-}
 
 /// One scenario's world. The space is its namespace, seen by the administrator past the proxies.
 pub struct Rig {
     pub space: Space,
     pub plane: ControlPlane,
-    _turn: tokio::sync::OwnedSemaphorePermit,
+    _turn: OwnedSemaphorePermit,
 }
 
 /// One process that takes part. Fields are dropped in this order: the program ends before its server.
@@ -69,12 +51,7 @@ impl Deref for Rig {
 
 impl Rig {
     pub async fn new(planes: &Shared) -> Result<Self> {
-        let turn = Arc::clone(&planes.turns).acquire_owned().await?;
-        let idle = planes.idle.lock().unwrap().pop();
-        let plane = match idle {
-            Some(plane) => plane,
-            None => ControlPlane::builder().start().await?,
-        };
+        let (plane, turn) = planes.lend().await?;
         let space = Space::new(&plane, "leader").await?;
         Ok(Self { space, plane, _turn: turn })
     }
@@ -118,7 +95,7 @@ impl Rig {
         for lease in ["workloads-controller-manager", "kube-controller-manager"] {
             let _ = self.leases().delete(lease, &DeleteParams::default()).await;
         }
-        planes.idle.lock().unwrap().push(self.plane);
+        planes.take_back(self.plane);
         Ok(())
     }
 
@@ -129,7 +106,7 @@ impl Rig {
 
 impl Candidate {
     pub fn log(&self) -> Result<String> {
-        Ok(std::fs::read_to_string(self.server.log())?)
+        self.server.printed()
     }
 
     pub async fn logs(&self, text: &str) -> Result<()> {

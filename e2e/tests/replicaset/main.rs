@@ -35,7 +35,7 @@ impl Cluster {
 
     /// What our program has logged so far.
     fn log(&self) -> Result<String> {
-        Ok(std::fs::read_to_string(self.manager.log())?)
+        self.manager.printed()
     }
 }
 

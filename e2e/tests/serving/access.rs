@@ -131,7 +131,7 @@ pub async fn a_lookup_that_is_forbidden_ends_the_start_unless_it_is_tolerated(pl
     let kubeconfig = format!("--authentication-kubeconfig={}", plane.service_account_kubeconfig().display());
     let mut refused = plane.launch().flag(kubeconfig.clone()).spawn()?;
     let status = wait::until("the program to end", PATIENCE, async || refused.process_mut().exited()?.context("it runs")).await?;
-    let log = std::fs::read_to_string(refused.log())?;
+    let log = refused.printed()?;
     assert!(status.code() == Some(1) && log.contains("extension-apiserver-authentication-reader"), "{status} {log}");
     for flag in ["--authentication-tolerate-lookup-failure", "--authentication-skip-lookup"] {
         let rig = Rig::start(&plane, &[kubeconfig.clone(), flag.to_owned()]).await?;

@@ -5,7 +5,7 @@ use e2e::access::Authority;
 use e2e::endpoint::Endpoint;
 use e2e::wait;
 
-use super::rig::{Rig, Shared, answers, write};
+use super::rig::{Rig, Shared, answers};
 use crate::support::PATIENCE;
 
 pub async fn certificates_and_authorities_are_read_again(plane: Shared) -> Result<()> {
@@ -23,7 +23,7 @@ pub async fn certificates_and_authorities_are_read_again(plane: Shared) -> Resul
     })
     .await?;
     assert_eq!(rig.nobody()?.text("/healthz").await?, "ok");
-    write(rig.folder.path(), "server", &identity)?;
+    identity.write(rig.folder.path(), "server")?;
     answers(&Endpoint::secure(&url, &next.der(), None)?, "/healthz", 200).await?;
     assert!(rig.nobody()?.get("/healthz").await.is_err(), "the old certificate is still served");
     // And so is whom clients are believed.

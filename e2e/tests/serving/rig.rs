@@ -1,6 +1,6 @@
 //! A control plane, and the program with whatever flags a scenario wants.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use anyhow::{Context as _, Result, ensure};
@@ -43,7 +43,7 @@ impl Rig {
     /// Starts the program; `flags` come last and win.
     pub async fn start(plane: &ControlPlane, flags: &[String]) -> Result<Self> {
         let (authority, folder) = (Authority::create("serving")?, tempfile::tempdir()?);
-        write(folder.path(), "server", &authority.server()?)?;
+        authority.server()?.write(folder.path(), "server")?;
         std::fs::write(folder.path().join("ca.crt"), authority.pem())?;
         let file = |name: &str| folder.path().join(name).display().to_string();
         let launch = flags.iter().fold(
@@ -87,7 +87,7 @@ impl Rig {
     }
 
     pub fn log(&self) -> Result<String> {
-        Ok(std::fs::read_to_string(self.server.log())?)
+        self.server.printed()
     }
 }
 
@@ -100,13 +100,6 @@ pub fn reviews(plane: &ControlPlane) -> Vec<String> {
         // A right that has just been given is not to be waited for.
         "--authorization-webhook-cache-unauthorized-ttl=0s".to_owned(),
     ]
-}
-
-/// Writes certificate and key.
-pub fn write(folder: &Path, name: &str, identity: &Identity) -> Result<()> {
-    std::fs::write(folder.join(format!("{name}.key")), &identity.key)?;
-    std::fs::write(folder.join(format!("{name}.crt")), &identity.certificate)?;
-    Ok(())
 }
 
 /// Waits until a GET is answered with a code.

@@ -11,6 +11,7 @@
 pub mod history;
 pub mod kubectl;
 pub mod looking;
+pub mod planes;
 pub mod pods;
 pub mod scenarios;
 pub mod subject;

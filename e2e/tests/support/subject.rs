@@ -69,7 +69,7 @@ impl Subject {
 impl Running {
     /// What it has logged so far.
     pub fn log(&self) -> Result<String> {
-        Ok(std::fs::read_to_string(self.server.log())?)
+        self.server.printed()
     }
 
     /// Ends it in order, and looks for traces of panics.
