@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::annotations::{Annotations, is_copied};
@@ -12,7 +14,7 @@ use crate::error::DecodeError;
 use crate::intern::Interner;
 use crate::labels::LabelSet;
 use crate::meta::{ControllerRef, ObjectKey, ResourceVersion, Timestamp, Uid, identity};
-use crate::raw::{Fields, fields};
+use crate::raw::Fields;
 
 /// The fields of `metadata` that decisions read.
 #[derive(Deserialize, Default)]
@@ -38,6 +40,18 @@ pub(crate) struct WireMeta<'a> {
     owner_references: Option<Vec<WireOwner<'a>>>,
 }
 
+/// `metadata` as it is kept: without managedFields, every other field byte for byte.
+///
+/// managedFields are most of it, so they are passed over where they are met.
+#[derive(Default)]
+pub(crate) struct WholeMetadata<'a>(Fields<'a>);
+
+struct MetadataVisitor;
+
+/// Borrowed where it is spelled without escapes; serde would copy every name of a map.
+#[derive(Deserialize)]
+struct FieldName<'a>(#[serde(borrow)] Cow<'a, str>);
+
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct WireOwner<'a> {
@@ -53,11 +67,10 @@ struct WireOwner<'a> {
 pub(crate) type WireLabels = BTreeMap<String, String>;
 pub(crate) type WireAnnotations<'a> = BTreeMap<Cow<'a, str>, Option<Cow<'a, str>>>;
 
-/// `metadata` without managedFields, every other field byte for byte.
-pub(crate) fn whole_metadata(metadata: &RawValue) -> Result<Box<RawValue>, DecodeError> {
-    let mut fields: Fields<'_> = fields(metadata)?;
-    fields.remove("managedFields");
-    Ok(to_raw_value(&fields)?)
+/// Reads the value that a text begins with. What follows is not looked at: it is the rest of a watch event, which nobody needs to have
+/// read on its own first.
+pub fn first_json<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, serde_json::Error> {
+    T::deserialize(&mut serde_json::Deserializer::from_slice(text))
 }
 
 /// The shared form of labels.
@@ -89,6 +102,41 @@ where
     T: Deserialize<'de> + Default,
 {
     Ok(Option::deserialize(from)?.unwrap_or_default())
+}
+
+// === impl WholeMetadata ===
+
+impl WholeMetadata<'_> {
+    /// One text of it.
+    pub(crate) fn text(&self) -> Result<Box<RawValue>, DecodeError> {
+        Ok(to_raw_value(&self.0)?)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for WholeMetadata<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(MetadataVisitor)
+    }
+}
+
+impl<'de> Visitor<'de> for MetadataVisitor {
+    type Value = WholeMetadata<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object's metadata")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut fields = Fields::new();
+        while let Some(FieldName(name)) = map.next_key()? {
+            if name == "managedFields" {
+                map.next_value::<IgnoredAny>()?;
+            } else {
+                fields.insert(name, map.next_value()?);
+            }
+        }
+        Ok(WholeMetadata(fields))
+    }
 }
 
 // === impl WireMeta ===

@@ -40,6 +40,7 @@ pub use error::DecodeError;
 pub use fingerprint::Fingerprint;
 pub use int_or_percent::IntOrPercent;
 pub use intern::Interner;
+pub use json::first_json;
 pub use meta::{ControllerRef, ObjectKey, OwnerKind, OwnerRef, ResourceVersion, Time, Timestamp, Uid};
 pub use object::{Decode, Format, Object};
 pub use pod::Pod;

@@ -38,7 +38,7 @@ pub trait Decode: Send + 'static {
     /// The form it reads.
     const FORMAT: Format;
 
-    /// Reads one object: its JSON text, or its protobuf message without the `k8s\0` envelope.
+    /// Reads one object: its JSON text, or its protobuf message without the `k8s\0` envelope. What follows a JSON text is not looked at.
     ///
     /// # Errors
     /// When the bytes are not readable or the object has no identity. Anything else that is odd about it must be borne.

@@ -7,6 +7,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::fingerprint::Fingerprint;
+use crate::intern::Interner;
+use crate::json::{WireLabels, labels};
+use crate::labels::LabelSet;
 use crate::meta::OwnerRef;
 use crate::plan::{NewName, NewObject};
 use crate::revision;
@@ -24,6 +27,19 @@ pub struct Template {
     /// Made when it is first asked for: most versions of an object never are.
     fingerprint: OnceLock<Option<Fingerprint>>,
     revision: OnceLock<Option<Fingerprint>>,
+    labels: OnceLock<Arc<LabelSet>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireLabelled {
+    metadata: Option<WireLabelledMeta>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireLabelledMeta {
+    labels: Option<WireLabels>,
 }
 
 #[derive(Deserialize)]
@@ -78,12 +94,25 @@ pub fn pod_from_template(template: &RawValue, owner: &OwnerRef) -> Result<NewObj
 impl Template {
     /// A template of its own.
     pub fn new(raw: Box<RawValue>) -> Self {
-        Self { raw, fingerprint: OnceLock::new(), revision: OnceLock::new() }
+        Self { raw, fingerprint: OnceLock::new(), revision: OnceLock::new(), labels: OnceLock::new() }
     }
 
     /// Its JSON.
     pub fn raw(&self) -> &RawValue {
         &self.raw
+    }
+
+    /// The labels of the pods made from it: read once, however many versions of an object have this template.
+    ///
+    /// # Errors
+    /// When it is not an object with the fields that a template has.
+    pub(crate) fn labels(&self, interner: &mut Interner) -> Result<Arc<LabelSet>, serde_json::Error> {
+        if let Some(labels) = self.labels.get() {
+            return Ok(Arc::clone(labels));
+        }
+        let wire: Option<WireLabelled> = serde_json::from_str(self.raw.get())?;
+        let wire = wire.and_then(|template| template.metadata).and_then(|metadata| metadata.labels);
+        Ok(Arc::clone(self.labels.get_or_init(|| labels(wire, interner))))
     }
 
     /// What tells whether another says the same, see [`Fingerprint::of_template`].

@@ -113,7 +113,7 @@ impl Decode for NodeDecoder {
     const FORMAT: Format = Format::Json;
 
     fn decode(&mut self, raw: &[u8]) -> Result<Node, DecodeError> {
-        let node: WireNode = serde_json::from_slice(raw)?;
+        let node: WireNode = model::first_json(raw)?;
         let uid = Uid::parse(&node.metadata.uid).ok_or(DecodeError::Identity { field: "uid", value: node.metadata.uid })?;
         let ready = node.status.conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == "True");
         Ok(Node {

@@ -236,7 +236,7 @@ impl Decode for JsonThings {
     const FORMAT: Format = Format::Json;
 
     fn decode(&mut self, raw: &[u8]) -> Result<Thing, DecodeError> {
-        let value: serde_json::Value = serde_json::from_slice(raw)?;
+        let value: serde_json::Value = model::first_json(raw)?;
         let name = value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         if let Some(times) = self.0.get_mut(&name).filter(|times| **times > 0) {
             *times -= 1;

@@ -6,11 +6,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use model::plan::ApiError;
 use model::protobuf::kubernetes::INITIAL_EVENTS_END;
 use model::protobuf::{Bookmark, Envelope, List, Reader, WatchEvent};
-use model::{DecodeError, Format, ResourceVersion, status};
+use model::{DecodeError, Format, ResourceVersion, first_json, status};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// One event of a watch. Objects are what [`model::Decode::decode`] reads.
+/// One event of a watch. Objects are what [`model::Decode::decode`] reads; behind one in JSON the rest of its event may follow.
 #[derive(Debug)]
 pub(super) enum Event<'a> {
     /// `ADDED` and `MODIFIED`: after a lost event either may stand for the other.
@@ -42,6 +42,9 @@ pub(super) enum WireError {
 pub(super) fn event(format: Format, frame: &[u8]) -> Result<Event<'_>, WireError> {
     match format {
         Format::Json => {
+            if let Some(event) = spelled_by_go(frame) {
+                return Ok(event);
+            }
             let event: JsonEvent<'_> = json(frame)?;
             let object = event.object.get().as_bytes();
             Ok(match &*event.event_type {
@@ -63,6 +66,15 @@ pub(super) fn event(format: Format, frame: &[u8]) -> Result<Event<'_>, WireError
             })
         }
     }
+}
+
+/// An event of an object, if it is spelled as Go's encoder spells it: the type first. The object is not looked for its end, since a
+/// decoder finds it anyway: to read every object twice was an eighth of all work.
+fn spelled_by_go(frame: &[u8]) -> Option<Event<'_>> {
+    let rest = frame.strip_prefix(br#"{"type":""#)?;
+    let applied = || rest.strip_prefix(br#"ADDED","object":"#).or_else(|| rest.strip_prefix(br#"MODIFIED","object":"#));
+    let deleted = || rest.strip_prefix(br#"DELETED","object":"#);
+    applied().map(Event::Applied).or_else(|| deleted().map(Event::Deleted))
 }
 
 /// Reads a page.
@@ -104,7 +116,7 @@ pub(super) fn identity(format: Format, object: &[u8]) -> u64 {
 
 /// Without a name nothing is hashed.
 fn json_identity(object: &[u8], hasher: &mut DefaultHasher) -> Option<()> {
-    let meta = serde_json::from_slice::<JsonObject<'_>>(object).ok()?.metadata?;
+    let meta = first_json::<JsonObject<'_>>(object).ok()?.metadata?;
     (meta.namespace, meta.name?, meta.uid).hash(hasher);
     Some(())
 }
@@ -202,6 +214,20 @@ mod tests {
     fn json_event_is_read_in_any_field_order() {
         let frame = br#"{"object":{"metadata":{"name":"a"}},"type":"MODIFIED"}"#;
         assert!(matches!(event(Format::Json, frame).unwrap(), Event::Applied(br#"{"metadata":{"name":"a"}}"#)));
+    }
+
+    #[test]
+    fn json_event_as_go_spells_it_is_not_read_twice() {
+        for (kind, deleted) in [("ADDED", false), ("MODIFIED", false), ("DELETED", true)] {
+            let frame = format!(r#"{{"type":"{kind}","object":{{"metadata":{{"name":"a","uid":"u"}}}},"newer":1}}"#);
+            let event = event(Format::Json, frame.as_bytes()).unwrap();
+            assert_eq!(matches!(event, Event::Deleted(_)), deleted);
+            let (Event::Applied(object) | Event::Deleted(object)) = event else { panic!("{frame}") };
+            let alone = br#"{"metadata":{"name":"a","uid":"u"}}"#;
+            assert!(object.starts_with(alone));
+            assert_eq!(first_json::<serde_json::Value>(object).unwrap(), serde_json::from_slice::<serde_json::Value>(alone).unwrap());
+            assert_eq!(identity(Format::Json, object), identity(Format::Json, alone));
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::annotations::{REVISION, ROLLBACK_TO};
 use crate::error::DecodeError;
 use crate::int_or_percent::{IntOrPercent, WireIntOrString};
 use crate::intern::Interner;
-use crate::json::{WireMeta, annotation, copied_annotations, null_is_default, whole_metadata};
+use crate::json::{WholeMetadata, WireMeta, annotation, copied_annotations, first_json, null_is_default};
 use crate::labels::LabelSet;
 use crate::object::{Decode, Format};
 use crate::raw;
@@ -26,7 +26,7 @@ pub struct DeploymentDecoder {
 #[derive(Deserialize)]
 struct WireDeployment<'a> {
     #[serde(borrow)]
-    metadata: &'a RawValue,
+    metadata: WholeMetadata<'a>,
     #[serde(borrow, default, deserialize_with = "null_is_default")]
     spec: WireSpec<'a>,
     #[serde(default, deserialize_with = "null_is_default")]
@@ -96,8 +96,8 @@ impl Decode for DeploymentDecoder {
     const FORMAT: Format = Format::Json;
 
     fn decode(&mut self, raw: &[u8]) -> Result<Deployment, DecodeError> {
-        let wire: WireDeployment<'_> = serde_json::from_slice(raw)?;
-        let metadata = whole_metadata(wire.metadata)?;
+        let wire: WireDeployment<'_> = first_json(raw)?;
+        let metadata = wire.metadata.text()?;
         let meta: WireMeta<'_> = serde_json::from_str(metadata.get())?;
         let (key, uid) = (meta.key(&mut self.interner)?, meta.uid()?);
         let (resource_version, deletion) = (meta.version(), meta.deletion());

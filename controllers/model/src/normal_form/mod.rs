@@ -41,7 +41,8 @@ pub fn pod_template() -> Kind {
 pub fn normal_form(template: &RawValue) -> Option<Vec<u8>> {
     let json = Cursor::new(template.get());
     (json.peek() == Some(b'{')).then_some(())?;
-    let mut writer = Writer { json, out: Vec::with_capacity(template.get().len()), depth: 0 };
+    let out = Vec::with_capacity(template.get().len() * 2);
+    let mut writer = Writer { json, out, depth: 0, members: Vec::new(), scratch: Vec::new() };
     writer.value(Some(pod_template()), LEFT_OUT)?;
     Some(writer.out)
 }
@@ -51,6 +52,17 @@ struct Writer<'a> {
     json: Cursor<'a>,
     out: Vec<u8>,
     depth: usize,
+    /// Of all objects that are being written, the inner ones' last.
+    members: Vec<Member<'a>>,
+    /// Room for putting an object's members in order.
+    scratch: Vec<u8>,
+}
+
+/// A member that was written.
+struct Member<'a> {
+    name: Cow<'a, str>,
+    /// Where in its object: nowhere, if it makes no difference.
+    at: Range<usize>,
 }
 
 /// What the members of an object are.
@@ -190,20 +202,24 @@ impl<'a> Writer<'a> {
         Some(is_empty)
     }
 
-    fn object(&mut self, members: Members, left_out: &[&str]) -> Option<IsZero> {
+    fn object(&mut self, kind: Members, left_out: &[&str]) -> Option<IsZero> {
         self.descend()?;
         self.json.eat(b'{');
-        let start = self.out.len();
-        let mut written = Vec::new();
+        self.out.push(b'{');
+        let (start, first) = (self.out.len(), self.members.len());
         while self.json.has_next(b'}') {
-            written.push(self.member(members, left_out, start)?);
+            let member = self.member(kind, left_out, start)?;
+            self.members.push(member);
         }
         self.depth -= 1;
-        self.arrange(start, written)
+        self.arrange(start, first)?;
+        let is_empty = self.out.len() == start;
+        self.out.push(b'}');
+        Some(is_empty)
     }
 
-    /// Writes a member and says where, from `start`: nowhere, if it makes no difference.
-    fn member(&mut self, members: Members, left_out: &[&str], start: usize) -> Option<(Cow<'a, str>, Range<usize>)> {
+    /// Writes a member of an object that begins at `start`.
+    fn member(&mut self, kind: Members, left_out: &[&str], start: usize) -> Option<Member<'a>> {
         let name = self.json.string()?;
         self.json.eat(b':');
         let at = self.out.len();
@@ -213,7 +229,7 @@ impl<'a> Writer<'a> {
             [first, rest @ ..] if *first == name => (false, rest),
             _ => (false, &[][..]),
         };
-        let (kind, keeps_zeros) = match members {
+        let (kind, keeps_zeros) = match kind {
             Members::Struct(fields) => (fields.get(&name), false),
             Members::Map(of) => (Some(of), true),
             Members::Unknown => (None, true),
@@ -222,24 +238,27 @@ impl<'a> Writer<'a> {
         if is_left_out || is_zero && !keeps_zeros {
             self.out.truncate(at);
         }
-        Some((name, at - start..self.out.len() - start))
+        Some(Member { name, at: at - start..self.out.len() - start })
     }
 
-    /// Brings the members written since `start` into order.
-    fn arrange(&mut self, start: usize, mut members: Vec<(Cow<'a, str>, Range<usize>)>) -> Option<IsZero> {
-        let written = self.out.split_off(start);
-        self.out.push(b'{');
-        members.sort_by(|(a, _), (b, _)| a.cmp(b));
-        let mut members = members.into_iter().peekable();
-        while let Some((name, range)) = members.next() {
-            // Of several with one name the last is read.
-            if members.peek().is_none_or(|(next, _)| *next != name) {
-                self.out.extend_from_slice(written.get(range)?);
+    /// Brings the members written since `start`, from the `first`, into order.
+    fn arrange(&mut self, start: usize, first: usize) -> Option<()> {
+        let members = self.members.get_mut(first..)?;
+        if !members.is_sorted_by(|one, next| one.name < next.name) {
+            members.sort_by(|one, other| one.name.cmp(&other.name));
+            self.scratch.clear();
+            self.scratch.extend_from_slice(self.out.get(start..)?);
+            self.out.truncate(start);
+            let mut members = members.iter().peekable();
+            while let Some(member) = members.next() {
+                // Of several with one name the last is read.
+                if members.peek().is_none_or(|next| next.name != member.name) {
+                    self.out.extend_from_slice(self.scratch.get(member.at.clone())?);
+                }
             }
         }
-        let is_empty = self.out.len() == start + 1;
-        self.out.push(b'}');
-        Some(is_empty)
+        self.members.truncate(first);
+        Some(())
     }
 
     fn descend(&mut self) -> Option<()> {

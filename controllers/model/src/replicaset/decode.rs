@@ -9,7 +9,7 @@ use super::{Body, ReplicaSet, ReplicaSetSpec, ReplicaSetStatus, Rollout};
 use crate::annotations::{DESIRED_REPLICAS, MAX_REPLICAS, REVISION, REVISION_HISTORY};
 use crate::error::DecodeError;
 use crate::intern::{Interned, Interner};
-use crate::json::{WireAnnotations, WireLabels, WireMeta, annotation, copied_annotations, labels, whole_metadata};
+use crate::json::{WholeMetadata, WireAnnotations, WireMeta, annotation, copied_annotations, first_json, labels};
 use crate::object::{Decode, Format};
 use crate::raw;
 use crate::selector::{Selector, WireSelector};
@@ -23,7 +23,7 @@ pub struct ReplicaSetDecoder {
 #[derive(Deserialize)]
 struct WireReplicaSet<'a> {
     #[serde(borrow)]
-    metadata: &'a RawValue,
+    metadata: WholeMetadata<'a>,
     #[serde(borrow, default)]
     spec: WireSpec<'a>,
     #[serde(default)]
@@ -38,18 +38,6 @@ struct WireSpec<'a> {
     selector: Option<WireSelector>,
     #[serde(borrow)]
     template: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct WireTemplate {
-    metadata: Option<WireTemplateMeta>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct WireTemplateMeta {
-    labels: Option<WireLabels>,
 }
 
 // === impl ReplicaSetDecoder ===
@@ -80,14 +68,11 @@ impl Decode for ReplicaSetDecoder {
     const FORMAT: Format = Format::Json;
 
     fn decode(&mut self, bytes: &[u8]) -> Result<ReplicaSet, DecodeError> {
-        let wire: WireReplicaSet<'_> = serde_json::from_slice(bytes)?;
-        let metadata = whole_metadata(wire.metadata)?;
+        let wire: WireReplicaSet<'_> = first_json(bytes)?;
+        let metadata = wire.metadata.text()?;
         let meta: WireMeta<'_> = serde_json::from_str(metadata.get())?;
         let (controller, foreign_controller) = meta.controller(&mut self.interner);
-        let empty = raw::empty();
-        let template = wire.spec.template.unwrap_or(&empty);
-        let template_labels = serde_json::from_str::<Option<WireTemplate>>(template.get())?;
-        let template_labels = template_labels.and_then(|template| template.metadata).and_then(|metadata| metadata.labels);
+        let template = self.interner.template(wire.spec.template.unwrap_or(&raw::empty()));
         let (key, uid) = (meta.key(&mut self.interner)?, meta.uid()?);
         let (resource_version, created, deletion) = (meta.version(), meta.created(), meta.deletion());
         let annotations = meta.annotations.unwrap_or_default();
@@ -107,11 +92,11 @@ impl Decode for ReplicaSetDecoder {
                 replicas: wire.spec.replicas.unwrap_or(1),
                 min_ready_seconds: wire.spec.min_ready_seconds.unwrap_or(0),
                 selector: Selector::interned(wire.spec.selector, &labels_of_set, &mut self.interner).map_err(Box::new),
-                template_labels: labels(template_labels, &mut self.interner),
+                template_labels: template.labels(&mut self.interner)?,
             },
             status: wire.status.unwrap_or_default(),
             labels: labels_of_set,
-            body: Body::Whole { metadata: Arc::from(metadata), template: self.interner.template(template) },
+            body: Body::Whole { metadata: Arc::from(metadata), template },
         };
         set.let_go();
         Ok(set)

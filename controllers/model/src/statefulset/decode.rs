@@ -13,7 +13,7 @@ use super::{
 use crate::error::DecodeError;
 use crate::int_or_percent::{IntOrPercent, WireIntOrString};
 use crate::intern::Interner;
-use crate::json::{WireLabels, WireMeta, null_is_default, whole_metadata};
+use crate::json::{WholeMetadata, WireLabels, WireMeta, first_json, null_is_default};
 use crate::labels::LabelSet;
 use crate::object::{Decode, Format};
 use crate::raw;
@@ -28,7 +28,7 @@ pub struct StatefulSetDecoder {
 #[derive(Deserialize)]
 struct WireStatefulSet<'a> {
     #[serde(borrow)]
-    metadata: &'a RawValue,
+    metadata: WholeMetadata<'a>,
     #[serde(borrow, default, deserialize_with = "null_is_default")]
     spec: WireSpec<'a>,
     #[serde(default, deserialize_with = "null_is_default")]
@@ -151,8 +151,8 @@ impl Decode for StatefulSetDecoder {
     const FORMAT: Format = Format::Json;
 
     fn decode(&mut self, raw: &[u8]) -> Result<StatefulSet, DecodeError> {
-        let wire: WireStatefulSet<'_> = serde_json::from_slice(raw)?;
-        let metadata = whole_metadata(wire.metadata)?;
+        let wire: WireStatefulSet<'_> = first_json(raw)?;
+        let metadata = wire.metadata.text()?;
         let meta: WireMeta<'_> = serde_json::from_str(metadata.get())?;
         Ok(StatefulSet {
             key: meta.key(&mut self.interner)?,
