@@ -14,6 +14,7 @@ mod serve;
 mod statefulset;
 mod takeover;
 mod telemetry;
+mod verify;
 mod wiring;
 
 use std::process::ExitCode;
@@ -31,6 +32,8 @@ fn main() -> ExitCode {
     match options.command.clone() {
         None => serve(options),
         Some(Command::Explain(asked)) => told(run(explain::command::run(*asked))),
+        Some(Command::Verify(asked)) => told(run(verify::run(*asked))),
+        Some(Command::Pause) => told(run(verify::pause())),
         Some(Command::Completion { shell }) => {
             let mut command = Options::command();
             let name = command.get_name().to_owned();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Go's `time.ParseDuration` for durations that are not negative: `1h30m`, `1.5s`, `0`.
-pub(super) fn go_duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn go_duration(text: &str) -> Result<Duration, String> {
     const UNITS: &[(&str, f64)] = &[("ms", 1e-3), ("us", 1e-6), ("µs", 1e-6), ("ns", 1e-9), ("h", 3600.0), ("m", 60.0), ("s", 1.0)];
     let wrong = || format!("{text:?} is not a duration such as 30s, 5m or 1h30m");
     if text == "0" {

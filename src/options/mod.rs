@@ -14,7 +14,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub(crate) use connection::ConnectionOptions;
 pub(crate) use controllers::{ControllerName, ControllerOptions};
-pub(crate) use duration::format_go_duration;
+pub(crate) use duration::{format_go_duration, go_duration};
 pub(crate) use leader_election::LeaderElectionOptions;
 pub(crate) use logging::LoggingOptions;
 pub(crate) use serving::{AuthenticationOptions, AuthorizationOptions, ServingOptions};
@@ -22,6 +22,7 @@ pub(crate) use tls::TlsVersion;
 
 use crate::explain::command::ExplainOptions;
 use crate::gates::FeatureGates;
+use crate::verify::VerifyOptions;
 
 /// Runs Kubernetes' workload controllers in place of kube-controller-manager's.
 #[derive(Parser, Clone, Debug)]
@@ -66,6 +67,9 @@ pub(crate) struct Options {
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Command {
     Explain(Box<ExplainOptions>),
+    Verify(Box<VerifyOptions>),
+    /// Does nothing until it is told to end: what the pods of verify run.
+    Pause,
     /// Prints the completion script of a shell.
     Completion {
         /// Which shell.
