@@ -159,7 +159,16 @@ pub(super) fn put_status(target: &ObjectRef, body: Bytes) -> Result<Request<Byte
 
 /// The metadata of an answer; a Status, which a finished delete answers with, has none to speak of.
 pub(super) fn metadata(body: &[u8]) -> AnswerMeta {
-    serde_json::from_slice::<AnswerObject>(body).map(|object| object.metadata).unwrap_or_default()
+    let short = up_to_managed_fields(body).and_then(|short| serde_json::from_slice::<AnswerObject>(&short).ok());
+    let object = short.or_else(|| serde_json::from_slice(body).ok());
+    object.map(|object| object.metadata).unwrap_or_default()
+}
+
+/// An answer without managedFields, which are most of it and behind all that is read. Within a string their name could not stand like
+/// this: its quotes would be escaped. Where they belong to something further inside, what is left is no JSON.
+fn up_to_managed_fields(body: &[u8]) -> Option<Vec<u8>> {
+    let end = memchr::memmem::find(body, br#","managedFields":["#)?;
+    Some([body.get(..end)?, b"}}"].concat())
 }
 
 /// The only item of a list, if it has one.
@@ -252,6 +261,13 @@ mod tests {
         assert_eq!((meta.name.as_str(), meta.version()), ("a", ResourceVersion(9)));
         assert!(meta.is_controlled_by(Uid(1)) && !meta.is_controlled_by(Uid(2)));
         assert_eq!(metadata(br#"{"kind":"Status","metadata":{}}"#).version(), ResourceVersion(0));
+        let managed = owned.replace("}]}}", r#"}],"managedFields":[{"manager":"x"}]}}"#);
+        assert_eq!(
+            (metadata(managed.as_bytes()).version(), metadata(managed.as_bytes()).is_controlled_by(Uid(1))),
+            (ResourceVersion(9), true)
+        );
+        let inside = r#"{"spec":{"template":{"metadata":{"name":"x","managedFields":[]}}},"metadata":{"name":"a","resourceVersion":"9"}}"#;
+        assert_eq!(metadata(inside.as_bytes()).version(), ResourceVersion(9));
         for empty in [&br#"{"items":[]}"#[..], br#"{"items":null}"#, b"{}"] {
             assert!(only_item(empty).unwrap().is_none());
         }

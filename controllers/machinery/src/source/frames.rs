@@ -67,7 +67,7 @@ impl Frames {
     fn line(&mut self) -> Result<Option<(usize, usize)>, FrameTooLong> {
         loop {
             let unsearched = self.buffer.get(self.searched..).unwrap_or_default();
-            let Some(length) = unsearched.iter().position(|byte| *byte == b'\n') else {
+            let Some(length) = memchr::memchr(b'\n', unsearched) else {
                 self.searched = self.buffer.len();
                 return if self.searched - self.start > self.limit { Err(FrameTooLong { limit: self.limit }) } else { Ok(None) };
             };
