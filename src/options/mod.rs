@@ -5,6 +5,7 @@ mod controllers;
 mod duration;
 mod leader_election;
 mod logging;
+mod mode;
 mod serving;
 mod tls;
 
@@ -17,6 +18,7 @@ pub(crate) use controllers::{ControllerName, ControllerOptions};
 pub(crate) use duration::{format_go_duration, go_duration};
 pub(crate) use leader_election::LeaderElectionOptions;
 pub(crate) use logging::LoggingOptions;
+pub(crate) use mode::{Mode, ModeOptions};
 pub(crate) use serving::{AuthenticationOptions, AuthorizationOptions, ServingOptions};
 pub(crate) use tls::TlsVersion;
 
@@ -37,6 +39,8 @@ use crate::verify::VerifyOptions;
 pub(crate) struct Options {
     #[command(flatten)]
     pub(crate) connection: ConnectionOptions,
+    #[command(flatten)]
+    pub(crate) mode: ModeOptions,
     #[command(flatten)]
     pub(crate) controllers: ControllerOptions,
     #[command(flatten)]
@@ -156,6 +160,8 @@ mod tests {
             (&["--requestheader-allowed-names", "a, "], "--requestheader-allowed-names"),
             (&["--port", "0"], "--port"),
             (&["--feature-gates", "Nope=true"], "Nope"),
+            (&["--mode", "watch"], "--mode"),
+            (&["--observe-overdue-after", "0"], "--observe-overdue-after"),
         ] {
             let mut all = vec!["wcm", "--leader-elect=false"];
             all.extend(arguments);
