@@ -1,13 +1,11 @@
 //! Start order and shutdown: stores before sources, sources before workers, and the other way round at the end.
 
-use std::path::Path;
 use std::pin::Pin;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use http::Request;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use machinery::client::{CallError, Class, ClientMetrics, ClientOptions, Clients, HttpVersion};
 use machinery::clock::Clock;
 use machinery::fence::Fence;
@@ -29,6 +27,7 @@ use tracing::{debug, info, warn};
 use crate::caches::{Cache, Filling};
 use crate::explain::Witnesses;
 use crate::gates::Release;
+use crate::kubeconfig::client_config;
 use crate::leader::Leadership;
 use crate::metrics::{self, CacheMetrics};
 use crate::options::{ControllerName, Options};
@@ -113,7 +112,7 @@ pub(crate) async fn run(options: Options, verbosity: Verbosity) -> anyhow::Resul
 
 impl App {
     async fn new(options: Options, verbosity: Verbosity) -> anyhow::Result<Self> {
-        let config = client_config(&options).await?;
+        let config = client_config(&options.connection).await?;
         let registry = Registry::new();
         registry.register(Box::new(ProcessCollector::for_self()))?;
         let http = if options.connection.http1 { HttpVersion::Http1 } else { HttpVersion::Http2 };
@@ -381,37 +380,6 @@ async fn complain(filling: &[Filling]) {
             warn!(resource, error, "Still waiting for a cache to sync; no controller works until then");
         }
     }
-}
-
-async fn client_config(options: &Options) -> anyhow::Result<kube::Config> {
-    let master =
-        options.connection.master.as_ref().map(|url| url.parse::<http::Uri>().with_context(|| format!("--master: {url:?} is not a URL")));
-    let master = master.transpose()?;
-    let mut config = match (&options.connection.kubeconfig, &master) {
-        (Some(path), _) => kubeconfig("--kubeconfig", path, &KubeConfigOptions::default()).await?,
-        (None, Some(master)) => kube::Config::new(master.clone()),
-        (None, None) => {
-            let mut config =
-                kube::Config::incluster().context("no --kubeconfig, no --master, and this is no pod with a service account")?;
-            config.proxy_url = None;
-            config
-        }
-    };
-    if let Some(master) = master {
-        config.cluster_url = master;
-    }
-    Ok(config)
-}
-
-/// Reads a kubeconfig that a flag names.
-pub(crate) async fn kubeconfig(flag: &str, path: &Path, choice: &KubeConfigOptions) -> anyhow::Result<kube::Config> {
-    let file = Kubeconfig::read_from(path).with_context(|| format!("{flag}: reading {}", path.display()))?;
-    let proxied = file.clusters.iter().any(|named| named.cluster.as_ref().is_some_and(|cluster| cluster.proxy_url.is_some()));
-    let config = kube::Config::from_custom_kubeconfig(file, choice).await;
-    let mut config = config.with_context(|| format!("{flag}: {} cannot be used", path.display()))?;
-    // Without a proxy of the file's own, kube takes one from the environment, and knows no NO_PROXY.
-    config.proxy_url = config.proxy_url.filter(|_| proxied);
-    Ok(config)
 }
 
 /// Randomness enters here and nowhere else, so that whatever is seeded by it can be replayed.

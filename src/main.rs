@@ -6,6 +6,7 @@ mod deployment;
 mod explain;
 mod gates;
 mod handlers;
+mod kubeconfig;
 mod leader;
 mod metrics;
 mod options;

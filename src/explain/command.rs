@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use super::PATH;
 use super::print::{List, Page};
 use super::told::{Told, ToldList};
-use crate::app::kubeconfig;
+use crate::kubeconfig::kubeconfig;
 use crate::serve::access::ca_certificates;
 
 /// Says why an object is as it is: what it waits for, since when, and what ends that. Without an object: everything that waits.

@@ -39,7 +39,7 @@ use self::net::{Answers, Peer};
 use self::pages::inspection::Inspection;
 use self::pages::{Asked, Pages};
 use self::trust::Trust;
-use crate::app::kubeconfig;
+use crate::kubeconfig::kubeconfig;
 use crate::options::Options;
 use crate::telemetry::Verbosity;
 

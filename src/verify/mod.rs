@@ -16,7 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
 use self::subject::{Kind, Pods, Stage, state, wanted};
-use crate::app::kubeconfig;
+use crate::kubeconfig::kubeconfig;
 use crate::options::go_duration;
 
 /// Makes a Deployment and a StatefulSet, waits until their pods run, changes their templates, waits until that is rolled out, and deletes

@@ -1,12 +1,23 @@
 //! What can go wrong while the machinery is being set up. What goes wrong with a single request is a
 //! [`CallError`](crate::client::CallError).
 
+use std::io;
+use std::path::PathBuf;
+
 /// Why the machinery could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Credentials or certificates of the client's configuration cannot be used.
     #[error("setting up the connection to the API server failed")]
     Connection(#[source] Box<kube::Error>),
+    /// The file with the token cannot be read, or has none.
+    #[error("tokenFile {} cannot be used", path.display())]
+    TokenFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// `tls-server-name` is no host name.
     #[error("tls-server-name {0:?} is not a host name")]
     ServerName(String),

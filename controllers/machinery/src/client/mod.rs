@@ -7,6 +7,7 @@
 mod account;
 mod answer;
 mod connect;
+mod credentials;
 mod deadline;
 mod gather;
 mod limiter;
@@ -35,6 +36,7 @@ pub(crate) use request::no_answer;
 pub use request::{Answer, CallError, Streaming};
 
 use connect::Wiring;
+use credentials::Stack;
 
 use crate::error::Error;
 
@@ -55,6 +57,9 @@ pub struct ClientOptions {
     pub ping_interval: Duration,
     /// How long a ping may remain unanswered before the connection is given up.
     pub ping_timeout: Duration,
+    /// How often files with credentials are looked at, when there are requests. client-go's are looked at every minute (tokens) and every
+    /// five minutes (certificates).
+    pub credentials_every: Duration,
     /// For the answers.
     pub deadlines: Deadlines,
     /// Requests in flight on one connection. The server allows 100 streams; beyond that they would wait after their deadline has begun.
@@ -83,7 +88,7 @@ pub struct ApiClient {
 }
 
 struct Connection {
-    client: kube::Client,
+    stack: Stack,
     /// `host:port`, for the metrics.
     host: String,
     user_agent: HeaderValue,
@@ -118,6 +123,7 @@ impl Default for ClientOptions {
             connect_timeout: Duration::from_secs(10),
             ping_interval: Duration::from_secs(30),
             ping_timeout: Duration::from_secs(15),
+            credentials_every: Duration::from_secs(5),
             deadlines: Deadlines::default(),
             in_flight: 80,
         }
@@ -152,14 +158,19 @@ impl ApiClient {
             ping_timeout: options.ping_timeout,
             resend_unsent,
         };
-        Self::over(connect::client(config, wiring)?, &config.cluster_url, options, metrics)
+        let stack = Stack::new(config, wiring, options.credentials_every)?;
+        Self::on(stack, &config.cluster_url, options, metrics)
     }
 
     /// A client over any service, as tests have them. `server` is what the metrics call it.
     pub fn over(client: kube::Client, server: &Uri, options: &ClientOptions, metrics: &ClientMetrics) -> Result<Self, Error> {
+        Self::on(Stack::fixed(client), server, options, metrics)
+    }
+
+    fn on(stack: Stack, server: &Uri, options: &ClientOptions, metrics: &ClientMetrics) -> Result<Self, Error> {
         let user_agent = HeaderValue::from_str(&options.user_agent).map_err(|_| Error::UserAgent(options.user_agent.clone()))?;
         let connection = Connection {
-            client,
+            stack,
             host: server.authority().map(ToString::to_string).unwrap_or_default(),
             user_agent,
             in_flight: Semaphore::new(options.in_flight.max(1)),
@@ -206,7 +217,8 @@ impl ApiClient {
     pub async fn open(&self, request: Request<Bytes>) -> Result<Streaming, CallError> {
         let connection = &*self.connection;
         let (method, request) = connection.prepare(request);
-        let opened = request::open(&connection.client, request, connection.deadlines.watch_start, Class::Get.body_limit()).await;
+        let opened =
+            request::open(&connection.stack.client().await, request, connection.deadlines.watch_start, Class::Get.body_limit()).await;
         connection.metrics.answered(&method, &connection.host, opened.status);
         opened.result
     }
@@ -241,10 +253,11 @@ impl Turn<'_> {
         if let Some(authorization) = self.authorization {
             request.headers_mut().insert(AUTHORIZATION, authorization);
         }
+        let client = connection.stack.client().await;
         let sent = Instant::now();
         connection.metrics.sent(&method, &connection.host, request.body().len());
         let limit = connection.deadlines.of(class);
-        let exchange = request::exchange(&connection.client, request, limit, class.body_limit()).await;
+        let exchange = request::exchange(&client, request, limit, class.body_limit()).await;
         connection.metrics.answered(&method, &connection.host, exchange.status);
         connection.metrics.finished(&method, &connection.host, sent.elapsed(), exchange.size);
         exchange.result

@@ -412,3 +412,42 @@ async fn a_token_is_renewed_before_its_end() {
     assert_eq!(identity.header().await.unwrap(), "Bearer t1");
     running.abort();
 }
+
+/// Answers with the Authorization header.
+async fn echo_server() -> Server {
+    Server::start(|request, _| async move {
+        let authorization = request.headers().get(AUTHORIZATION).map_or("nobody", |value| value.to_str().unwrap()).to_owned();
+        Response::new(Full::from(authorization))
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_token_file_is_read_again_and_a_broken_one_is_not_believed() {
+    let server = echo_server().await;
+    let folder = std::env::temp_dir().join(format!("token-{}", fastrand::u64(..)));
+    std::fs::create_dir(&folder).unwrap();
+    let file = folder.join("token");
+    std::fs::write(&file, "first\n").unwrap();
+    let mut config = kube::Config::new(server.uri.clone());
+    config.auth_info.token_file = Some(file.display().to_string());
+    config.auth_info.token = Some("inline".to_owned().into());
+    let metrics = ClientMetrics::register(&Registry::new()).unwrap();
+    let options = ClientOptions { credentials_every: Duration::ZERO, ..unlimited() };
+    let client = ApiClient::new(&config, &options, &metrics, false).unwrap();
+    let whoami = async || client.send(get(), Class::Get).await.unwrap().body;
+    assert_eq!(whoami().await, "Bearer first");
+    assert_eq!(server.connections.load(Ordering::SeqCst), 1);
+    for broken in ["", "\n"] {
+        std::fs::write(&file, broken).unwrap();
+        assert_eq!(whoami().await, "Bearer first");
+    }
+    std::fs::write(&file, "second").unwrap();
+    assert_eq!(whoami().await, "Bearer second");
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(whoami().await, "Bearer second", "a file that is gone was meant to be read once, or is being replaced");
+    std::fs::remove_dir_all(&folder).unwrap();
+    config.auth_info.token = None;
+    let error = ApiClient::new(&config, &options, &metrics, false).unwrap_err();
+    assert!(error.to_string().contains("tokenFile") && error.to_string().contains("/token"), "{error}");
+}
