@@ -1,6 +1,5 @@
 //! Start order and shutdown: stores before sources, sources before workers, and the other way round at the end.
 
-use std::pin::Pin;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -8,7 +7,7 @@ use bytes::Bytes;
 use http::Request;
 use machinery::client::{CallError, Class, ClientMetrics, ClientOptions, Clients, HttpVersion};
 use machinery::clock::Clock;
-use machinery::fence::Fence;
+use machinery::fence::{BootClock, Fence};
 use machinery::queue::WorkQueue;
 use machinery::source::{ApiTransport, Backoff, Source, SourceConfig, SourceMetrics};
 use machinery::store::{Store, store};
@@ -25,20 +24,18 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::caches::{Cache, Filling};
-use crate::explain::Witnesses;
+use crate::explain::{Stance, Witnesses};
 use crate::gates::Release;
 use crate::kubeconfig::client_config;
 use crate::leader::Leadership;
 use crate::metrics::{self, CacheMetrics};
-use crate::options::{ControllerName, Options};
+use crate::observe::{Observers, Work};
+use crate::options::{ControllerName, Mode, Options};
 use crate::serve::health::Checks;
 use crate::serve::pages::Pages;
 use crate::serve::pages::inspection::Inspection;
 use crate::serve::{Served, Server};
 use crate::telemetry::Verbosity;
-
-/// A controller's workers, to be started.
-type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The process: what it is made of, and the tasks it consists of.
 pub(crate) struct App {
@@ -62,8 +59,10 @@ pub(crate) struct App {
     /// What the debug pages look into.
     pub(crate) inspection: Inspection,
     verbosity: Verbosity,
-    /// Whether we may write; always, unless there is leader election.
+    /// Whether we may write; always, unless there is leader election, and never when observing.
     pub(crate) fence: Fence,
+    /// The controllers that only look on.
+    pub(crate) observers: Observers,
     /// Our part in leader election, if there is one.
     pub(crate) leadership: Option<Leadership>,
     /// The controllers' queues that are on hold until we lead.
@@ -93,7 +92,11 @@ pub(crate) async fn run(options: Options, verbosity: Verbosity) -> anyhow::Resul
         () = signals.next() => None,
     };
     if started.transpose()?.is_some() {
-        info!("Controllers started");
+        if app.observes() {
+            info!("Observing: nothing is written");
+        } else {
+            info!("Controllers started");
+        }
         tokio::select! {
             () = signals.next() => {}
             Some(ended) = app.tasks.join_next() => bail!("the task {:?} ended early", ended),
@@ -131,6 +134,10 @@ impl App {
         let checks = Checks::default();
         checks.add_readiness("informer-sync", || Err("there are no caches yet".to_owned()));
         let stop = stopping.clone();
+        let fence = match options.mode.mode {
+            Mode::Active => Fence::open(),
+            Mode::Observe => Fence::closed(BootClock::default()),
+        };
         checks.add_readiness("shutdown", move || if stop.is_cancelled() { Err("process is shutting down".to_owned()) } else { Ok(()) });
         Ok(Self {
             options,
@@ -148,7 +155,8 @@ impl App {
             pages: Pages::default(),
             inspection: Inspection::default(),
             verbosity,
-            fence: Fence::open(),
+            fence,
+            observers: Observers::default(),
             leadership: None,
             queues: Vec::new(),
             stopping,
@@ -193,28 +201,31 @@ impl App {
         for controller in controllers {
             let work: Work = match controller {
                 ControllerName::Deployment => {
-                    let syncs = usize::from(self.options.controllers.concurrent_deployment_syncs);
                     let controller = self.deployment_controller(&deployments, &sets, &pods)?;
                     witnesses.add(controller.clone());
-                    Box::pin(controller.run(syncs))
+                    self.work("deployment", controller, self.options.controllers.concurrent_deployment_syncs)?
                 }
                 ControllerName::ReplicaSet => {
-                    let syncs = usize::from(self.options.controllers.concurrent_replicaset_syncs);
                     let controller = self.replicaset_controller(&sets, &pods)?;
                     witnesses.add(controller.clone());
-                    Box::pin(controller.run(syncs))
+                    self.work("replicaset", controller, self.options.controllers.concurrent_replicaset_syncs)?
                 }
                 ControllerName::StatefulSet => {
-                    let syncs = usize::from(self.options.controllers.concurrent_statefulset_syncs);
                     let controller = self.statefulset_controller(&stateful_sets, &pods, &claims, &revisions)?;
                     witnesses.add(controller.clone());
-                    Box::pin(controller.run(syncs))
+                    self.work("statefulset", controller, self.options.controllers.concurrent_statefulset_syncs)?
                 }
             };
             workers.push((controller.as_str(), work));
         }
-        let fence = self.fence.clone();
-        witnesses.install(&self.pages, move || fence.may_write());
+        std::mem::take(&mut self.observers).install(&self.pages, witnesses.clone(), self.options.mode.observe_overdue_after);
+        let (fence, observes) = (self.fence.clone(), self.observes());
+        let stance = move || match fence.may_write() {
+            _ if observes => Stance::Observes,
+            true => Stance::Works,
+            false => Stance::StandsBy,
+        };
+        witnesses.install(&self.pages, stance);
         // What no controller reads is not watched: there may be no right to.
         let runs = |names: &[ControllerName]| names.iter().any(|name| controllers.contains(name));
         let mut filling = vec![self.fill(pods, false)];

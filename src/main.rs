@@ -9,6 +9,7 @@ mod handlers;
 mod kubeconfig;
 mod leader;
 mod metrics;
+mod observe;
 mod options;
 mod replicaset;
 mod serve;

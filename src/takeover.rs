@@ -25,9 +25,9 @@ const COMPLAINT: Duration = Duration::from_secs(10);
 // === impl App ===
 
 impl App {
-    /// Takes part in leader election, if that is asked for. From now on nothing is written unless we lead.
+    /// Takes part in leader election, if that is asked for and there is something to be led. From now on nothing is written unless we lead.
     pub(crate) fn elect(&mut self) -> anyhow::Result<()> {
-        if !self.options.leader_election.leader_elect {
+        if !self.options.leader_election.leader_elect || self.observes() {
             return Ok(());
         }
         self.fence = Fence::closed(BootClock::default());

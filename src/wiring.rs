@@ -151,7 +151,8 @@ impl App {
 
     /// What a controller writes through: in the name of its service account, which is called as it is, if that is asked for.
     fn writers(&mut self, controller: &'static str) -> anyhow::Result<(ApiClient, ApiClient)> {
-        if !self.options.connection.use_service_account_credentials {
+        // Who observes writes nothing, not even a request for a token.
+        if !self.options.connection.use_service_account_credentials || self.observes() {
             return Ok((self.clients.writes.clone(), self.clients.events.clone()));
         }
         let bare = if let Some(bare) = &self.bare {

@@ -11,11 +11,13 @@ use std::sync::Arc;
 use http::StatusCode;
 use machinery::explain::Explain;
 use model::ObjectKey;
+use model::plan::Resource;
 use serde_json::json;
 
 use crate::serve::answer;
 use crate::serve::pages::{Listed, Pages};
 
+pub(crate) use self::told::Stance;
 use self::told::{Told, ToldList, ToldSummary};
 
 /// Below it: `/explain/<plural>/<namespace>/<name>`.
@@ -36,18 +38,25 @@ impl Witnesses {
     }
 
     /// Adds the pages.
-    pub(crate) fn install(self, pages: &Pages, leads: impl Fn() -> bool + Send + Sync + 'static) {
+    pub(crate) fn install(self, pages: &Pages, stance: impl Fn() -> Stance + Send + Sync + 'static) {
         pages.add(PATH, Listed::Yes, move |asked| match self.find(&asked.path) {
             Ok(Some((controller, key))) => controller.explain(&key).map_or_else(
                 || {
                     let plural = controller.resource().plural;
                     answer::error(StatusCode::NOT_FOUND, &format!("{plural} {:?} not found in namespace {:?}", key.name, key.namespace))
                 },
-                |explanation| answer::json_page(&json!(Told::of(&explanation, leads()))),
+                |explanation| answer::json_page(&json!(Told::of(&explanation, stance()))),
             ),
             Ok(None) => answer::json_page(&json!(ToldList { items: self.open() })),
             Err(problem) => answer::error(StatusCode::NOT_FOUND, &problem),
         });
+    }
+
+    /// What a sync of that object would do now.
+    pub(crate) fn next_steps(&self, resource: &Resource, key: &ObjectKey) -> Vec<String> {
+        let controller = self.controllers.iter().find(|controller| controller.resource() == resource);
+        let explanation = controller.and_then(|controller| controller.explain(key));
+        explanation.map_or_else(Vec::new, |explanation| Told::of(&explanation, Stance::Observes).next_steps)
     }
 
     /// The controller and the object that a path names; `None` for all of them.

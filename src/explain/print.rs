@@ -20,6 +20,9 @@ impl fmt::Display for Page<'_> {
         if told.verdict == "standby" {
             writeln!(f, "  Another replica leads. This is what this one would do and wait for.")?;
         }
+        if told.observes {
+            writeln!(f, "  This process observes: it does nothing, and tells what it would do and wait for.")?;
+        }
         told.waits.iter().try_for_each(|wait| self.wait(f, wait))?;
         if !told.next_steps.is_empty() {
             writeln!(f, "\nA sync would now:")?;

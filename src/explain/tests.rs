@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::print::{List, Page};
-use super::told::{Told, ToldList, ToldWait, summary};
+use super::told::{Stance, Told, ToldList, ToldWait, summary};
 
 const SECOND: i64 = 1_000_000_000;
 /// 2027-01-15T08:00:00Z
@@ -68,7 +68,7 @@ fn delete(pod: &str) -> Step {
 }
 
 fn told(explanation: &Explanation) -> Told {
-    Told::of(explanation, true)
+    Told::of(explanation, Stance::Works)
 }
 
 fn rules(told: &Told) -> Vec<&str> {
@@ -105,7 +105,7 @@ fn the_verdict_is_what_holds_now() {
     ] {
         let told = told(explanation);
         assert_eq!((told.verdict.as_str(), told.since.as_deref()), (verdict, since));
-        assert_eq!(Told::of(explanation, false).verdict, "standby");
+        assert_eq!(Told::of(explanation, Stance::StandsBy).verdict, "standby");
     }
     assert_eq!(told(&acts()).next_steps, ["delete Pod web-1 (too-many-replicas)"]);
     assert_eq!(told(&asks).next_steps, ["ask whether Deployment web still is what it was, to adopt for it"]);
@@ -155,7 +155,7 @@ fn a_cache_that_is_behind_is_waited_for_before_anything_else() {
     assert_eq!(wait.since.as_deref(), Some("2027-01-15T07:59:55Z"));
     assert_eq!(told.queue.place, "parked");
     explanation.behind = Some(Behind { resource: &REPLICASETS, version: ResourceVersion(0) });
-    assert_eq!(Told::of(&explanation, true).waits[0].detail.as_deref(), Some("until it has listed anew"));
+    assert_eq!(Told::of(&explanation, Stance::Works).waits[0].detail.as_deref(), Some("until it has listed anew"));
 }
 
 #[test]
@@ -226,11 +226,29 @@ fn the_page_of_one_that_is_settled_and_of_one_on_standby() {
     assert_eq!(Page(&told(&web())).to_string(), "Deployment shop/web   settled\n\nIts key is idle.\n");
     let mut acting = web();
     acting.preview.steps = (0..12).map(|n| delete(&format!("web-{n}"))).collect();
-    let page = Page(&Told::of(&acting, false)).to_string();
+    let page = Page(&Told::of(&acting, Stance::StandsBy)).to_string();
     let beginning =
         "Deployment shop/web   standby\n  Another replica leads. This is what this one would do and wait for.\n\nA sync would now:\n";
     assert!(page.starts_with(beginning), "{page}");
     assert!(page.contains("  delete Pod web-9 (too-many-replicas)\n  and 2 more\n"), "{page}");
+}
+
+#[test]
+fn one_that_observes_waits_for_others_where_it_would_act() {
+    let mut acting = web();
+    acting.preview.steps = vec![delete("web-1")];
+    let left = Wait::new(Rule::LeftToOthers).counting(&[("steps", 1), ("statuses", 0)]);
+    acting.records = vec![Record::new(vec![left], Vec::new(), None, ago(30))];
+    let told = Told::of(&acting, Stance::Observes);
+    assert_eq!((told.verdict.as_str(), rules(&told)), ("waits", vec!["left-to-others"]));
+    let page = Page(&told).to_string();
+    let beginning = "Deployment shop/web   waits for 30s\n  This process observes: it does nothing, and tells what it would do and wait for.\n\n  \
+                     left-to-others   for 30s\n";
+    assert!(page.starts_with(beginning), "{page}");
+    assert!(page.contains("A sync would now:\n  delete Pod web-1 (too-many-replicas)\n"), "{page}");
+    // What there is to do has been done.
+    let told = Told::of(&Explanation { preview: Preview::default(), ..acting }, Stance::Observes);
+    assert_eq!((told.verdict.as_str(), rules(&told)), ("settled", vec![]));
 }
 
 #[test]

@@ -6,6 +6,17 @@ use model::plan::{Action, ObjectRef, Question, Rule, Step, Wait};
 use model::{ObjectKey, Time};
 use serde::{Deserialize, Serialize};
 
+/// What this process does with what it decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stance {
+    /// It carries it out.
+    Works,
+    /// Another replica carries it out.
+    StandsBy,
+    /// It only tells of it (`--mode=observe`).
+    Observes,
+}
+
 /// What there is to say about one object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -20,6 +31,9 @@ pub(crate) struct Told {
     pub(crate) time: String,
     /// `settled`, `acts`, `waits`, `failed`; `standby` where another replica works.
     pub(crate) verdict: String,
+    /// Whether this process only observes: then it waits for others where it would act.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub(crate) observes: bool,
     /// Since when it has been so, if that is known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) since: Option<String>,
@@ -124,16 +138,16 @@ pub(crate) struct ToldList {
 // === impl Told ===
 
 impl Told {
-    /// The explanation in words; `leads` says whether this process may act on it.
-    pub(crate) fn of(explanation: &Explanation, leads: bool) -> Self {
+    /// The explanation in words.
+    pub(crate) fn of(explanation: &Explanation, stance: Stance) -> Self {
         let Explanation { subject, preview, records, whereabouts, .. } = explanation;
         let last = records.last();
-        let waits = waits(explanation);
+        let waits = waits(explanation, stance);
         let verdict = match last {
-            _ if !leads => "standby",
+            _ if stance == Stance::StandsBy => "standby",
             _ if explanation.behind.is_some() => "waits",
             Some(record) if record.verdict == Verdict::Failed => "failed",
-            _ if !preview.steps.is_empty() || preview.question.is_some() => "acts",
+            _ if stance == Stance::Works && (!preview.steps.is_empty() || preview.question.is_some()) => "acts",
             _ if !waits.is_empty() => "waits",
             _ => "settled",
         };
@@ -156,6 +170,7 @@ impl Told {
             resource_version: subject.resource_version.to_string(),
             time: written(explanation.clock.0),
             verdict: verdict.to_owned(),
+            observes: stance == Stance::Observes,
             since: since.map(written),
             waits,
             next_steps,
@@ -183,12 +198,18 @@ fn since_when(records: &[Record]) -> Option<Time> {
 }
 
 /// Everything that is waited for: what the machinery waits for first, since nothing else is decided until then.
-fn waits(explanation: &Explanation) -> Vec<ToldWait> {
+fn waits(explanation: &Explanation, stance: Stance) -> Vec<ToldWait> {
     let since = |wait: &Wait| {
         let held = explanation.records.last().into_iter().flat_map(|record| &record.waits);
         held.into_iter().find(|(_, held)| held.is_same(wait)).map(|(since, _)| *since)
     };
     let mut waits = Vec::new();
+    let preview = &explanation.preview;
+    if stance == Stance::Observes && (!preview.steps.is_empty() || preview.writes_status) {
+        let steps = i32::try_from(preview.steps.len()).unwrap_or(i32::MAX);
+        let wait = Wait::new(Rule::LeftToOthers).counting(&[("steps", steps), ("statuses", i32::from(preview.writes_status))]);
+        waits.push(ToldWait::of(&wait, since(&wait)));
+    }
     if let Some(behind) = &explanation.behind {
         let version = behind.version.is_known().then(|| format!("until it shows version {}", behind.version));
         let wait =

@@ -8,6 +8,7 @@
 //! - [`queue`] holds the keys that handlers want looked at.
 //! - [`guard`] holds a key back until the stores show what was last written for it; [`expectations`] counts what they have not shown yet.
 //! - [`sync`] takes a key through its decisions.
+//! - [`observe`] only looks at them; [`explain`] tells of them.
 //! - [`executor`] carries them out; [`fence`] says whether it may, [`events`] tells people.
 //! - [`clock`] is where times come from.
 
@@ -20,6 +21,7 @@ pub mod expectations;
 pub mod explain;
 pub mod fence;
 pub mod guard;
+pub mod observe;
 pub mod queue;
 pub mod source;
 pub mod store;

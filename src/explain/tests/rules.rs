@@ -10,7 +10,7 @@ const CONTROLLERS: [&str; 3] = [
 ];
 
 /// The rules that no controller knows of; the tests beside this name them as they are printed.
-const MACHINERY: [Rule; 4] = [Rule::SyncFailed, Rule::CachesBehind, Rule::WritesNotSeen, Rule::AnswerLost];
+const MACHINERY: [Rule; 5] = [Rule::LeftToOthers, Rule::SyncFailed, Rule::CachesBehind, Rule::WritesNotSeen, Rule::AnswerLost];
 
 const PAGE: &str = include_str!("../../../deploy/explain.md");
 

@@ -6,7 +6,9 @@
 mod metrics;
 mod records;
 
-use model::plan::{Decision, ObjectRef, Outcomes, Plan, Question, Resource, Step, Wait};
+use std::time::Duration;
+
+use model::plan::{Decision, ObjectRef, Outcomes, Plan, Question, Resource, Step, SyncError, Wait};
 use model::{ObjectKey, Time};
 use tokio::time::Instant;
 
@@ -49,6 +51,19 @@ pub struct Preview {
     pub waits: Vec<Wait>,
     /// Whether it would write the status.
     pub writes_status: bool,
+    /// What would make it a failed one.
+    pub error: Option<SyncError>,
+    /// When it would want to be looked at again though nothing may happen until then.
+    pub requeue_after: Option<Duration>,
+    /// Whether it got to its conclusion: what is not in here is not to be done.
+    pub concluded: bool,
+}
+
+/// What one round of a preview comes to.
+enum Round {
+    Next,
+    Ask(Question),
+    Last,
 }
 
 /// A controller, to be asked about its objects.
@@ -66,34 +81,64 @@ pub trait Explain: Send + Sync {
 impl<R: Reconciler> Controller<R> {
     /// What a sync would do now, decided from the caches and not carried out. `None` if there is no such object.
     pub fn preview(&self, key: &ObjectKey) -> Option<(ObjectRef, Preview, R::View)> {
-        let reconciler = &self.reconciler;
-        let mut view = reconciler.view(key)?;
-        let subject = reconciler.subject(&view);
+        let mut view = self.reconciler.view(key)?;
+        let subject = self.reconciler.subject(&view);
         let mut preview = Preview::default();
         for _ in 0..MAX_ROUNDS {
-            match reconciler.decide(&view, self.clock.wall()) {
-                Decision::Look(lookup) => reconciler.look(&mut view, lookup),
-                Decision::Ask(question) => {
+            match self.preview_round(&mut view, &mut preview) {
+                Round::Next => {}
+                Round::Ask(question) => {
                     preview.question = Some(question);
                     break;
                 }
-                Decision::Act(plan) if is_empty(&plan) => {
-                    let outcomes = Outcomes(plan.stages.iter().map(|_| Vec::new()).collect());
-                    reconciler.absorb(&mut view, &plan, outcomes);
-                }
-                Decision::Act(plan) => {
-                    preview.steps = plan.stages.into_iter().flat_map(|stage| stage.steps).collect();
-                    break;
-                }
-                Decision::Conclude => {
-                    let conclusion = reconciler.conclude(&view, self.clock.wall());
-                    preview.waits = conclusion.waits;
-                    preview.writes_status = conclusion.status.is_some();
-                    break;
-                }
+                Round::Last => break,
             }
         }
         Some((subject, preview, view))
+    }
+
+    /// [`Self::preview`], with the live reads that a sync would make: it knows more, and costs what they cost.
+    pub async fn foresee(&self, key: &ObjectKey) -> Option<(ObjectRef, Preview)> {
+        let mut view = self.reconciler.view(key)?;
+        let subject = self.reconciler.subject(&view);
+        let mut preview = Preview::default();
+        for _ in 0..MAX_ROUNDS {
+            match self.preview_round(&mut view, &mut preview) {
+                Round::Next => {}
+                Round::Ask(question) => self.reconciler.answer(&mut view, self.executor.ask(&question).await),
+                Round::Last => break,
+            }
+        }
+        Some((subject, preview))
+    }
+
+    fn preview_round(&self, view: &mut R::View, preview: &mut Preview) -> Round {
+        let reconciler = &self.reconciler;
+        match reconciler.decide(view, self.clock.wall()) {
+            Decision::Look(lookup) => reconciler.look(view, lookup),
+            Decision::Ask(question) => return Round::Ask(question),
+            Decision::Act(plan) if is_empty(&plan) => {
+                let outcomes = Outcomes(plan.stages.iter().map(|_| Vec::new()).collect());
+                reconciler.absorb(view, &plan, outcomes);
+            }
+            Decision::Act(plan) => {
+                preview.steps = plan.stages.into_iter().flat_map(|stage| stage.steps).collect();
+                return Round::Last;
+            }
+            Decision::Conclude => {
+                let conclusion = reconciler.conclude(view, self.clock.wall());
+                *preview = Preview {
+                    waits: conclusion.waits,
+                    writes_status: conclusion.status.is_some(),
+                    error: conclusion.error,
+                    requeue_after: conclusion.requeue_after,
+                    concluded: true,
+                    ..Preview::default()
+                };
+                return Round::Last;
+            }
+        }
+        Round::Next
     }
 }
 

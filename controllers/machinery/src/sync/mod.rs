@@ -255,7 +255,7 @@ fn count_done(done: &mut Vec<(Rule, u32)>, plan: &Plan, outcomes: &Outcomes) {
     }
 }
 
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("not a text")
 }

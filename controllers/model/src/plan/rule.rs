@@ -66,6 +66,8 @@ rules! {
         ends "The selector is corrected.";
     UnknownStrategy "unknown-strategy" "The update strategy is not known here, or its feature gate is off: no pod is touched."
         ends "The strategy is changed, or its gate switched on.";
+    LeftToOthers "left-to-others" "Something is to be done, which a process that only observes leaves to others."
+        ends "Somebody does it.";
     SyncFailed "sync-failed" "The last sync has failed."
         ends "A later try succeeds; each failure in a row doubles the pause, up to 1,000 s.";
     CachesBehind "caches-behind" "A cache has not shown the last write yet: deciding now would be deciding twice."
