@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -75,10 +76,13 @@ func launchExternal() {
 	must(err)
 	defer log.Close()
 	external.file = writeKubeconfig()
-	args = append(args, "--kubeconfig="+external.file, "--feature-gates="+gatesNow())
+	// Nobody waits for the lease of the process before.
+	lease := fmt.Sprintf("upstream-%d", time.Now().UnixNano())
+	args = append(args, "--kubeconfig="+external.file, "--feature-gates="+gatesNow(), "--leader-elect-resource-name="+lease)
 	fmt.Fprintln(log, "===", strings.Join(args, " "))
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = append(os.Environ(), "EXTERNAL_TEST="+testRunning())
 	// If the test program is killed, so is the process.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	must(cmd.Start())
@@ -109,6 +113,23 @@ func stopExternal() {
 	}
 	_ = os.Remove(external.file)
 	external.cmd = nil
+}
+
+// testRunning is the name of the test that has called us.
+func testRunning() string {
+	var callers [64]uintptr
+	frames := runtime.CallersFrames(callers[:runtime.Callers(1, callers[:])])
+	for {
+		frame, more := frames.Next()
+		for _, part := range strings.Split(frame.Function, ".") {
+			if strings.HasPrefix(part, "Test") {
+				return part
+			}
+		}
+		if !more {
+			panic("no test has called")
+		}
+	}
 }
 
 func gatesNow() string {

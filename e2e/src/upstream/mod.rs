@@ -4,6 +4,8 @@
 //! they are copied out of the module cache into a scratch folder, changed to run a program instead of the controllers (see
 //! `patches.rs`; the stand-in is `external.go`), built, and run. Nothing of upstream's is kept in the clone.
 
+mod behind;
+mod passed;
 mod patches;
 mod results;
 mod scratch;
@@ -16,6 +18,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
+pub use behind::run_behind_faults;
+pub use passed::{is_recorded_for, passed_by_reference, record};
 pub use results::{Outcome, Results};
 
 use crate::child::Child;
@@ -71,6 +75,15 @@ pub enum Outside {
     Reference,
 }
 
+/// Which of a package's tests to run.
+#[derive(Debug, Clone)]
+pub enum Choice {
+    /// Those that this expression, as Go's `-test.run` has it, finds.
+    Matching(String),
+    /// Those that kube-controller-manager passes behind the fault proxy.
+    PassedByReference,
+}
+
 /// What to run.
 #[derive(Debug, Clone)]
 pub struct Suite {
@@ -80,8 +93,10 @@ pub struct Suite {
     pub outside: Outside,
     /// More arguments for it.
     pub flags: Vec<String>,
-    /// Which tests, as Go's `-test.run` has it.
-    pub run: String,
+    /// Whether it runs behind the fault proxy.
+    pub faults: bool,
+    /// Which tests.
+    pub choice: Choice,
     /// The limit for one package.
     pub timeout: Duration,
 }
@@ -113,15 +128,20 @@ impl Prepared {
         self.scratch.build(package)
     }
 
+    /// The release whose tests they are.
+    pub fn release(&self) -> Result<&str> {
+        self.binaries.release()
+    }
+
     /// Where a package's output and the outside process' log are.
     pub fn logs(&self, package: &Package) -> (PathBuf, PathBuf) {
         let log = |what: &str| self.scratch.folder().join(format!("{}.{what}log", package.name));
         (log(""), log("external."))
     }
 
-    /// Builds and runs the tests of a package, and prints each one's end as it comes.
+    /// Runs the tests of a package, and prints each one's end as it comes. Blocks at first, if they are not built yet.
     pub async fn run(&self, package: &Package) -> Result<Results> {
-        let program = tokio::task::block_in_place(|| self.build(package))?;
+        let program = self.build(package)?;
         let temporary = tempfile::Builder::new().prefix("upstream-").tempdir()?;
         let etcd_port = ports::free()?;
         let command = etcd(&self.binaries, &temporary.path().join("etcd"), etcd_port, ports::free()?)?;
@@ -138,7 +158,7 @@ impl Prepared {
         }
         let mut command = Command::new(program);
         let seconds = self.suite.timeout.as_secs();
-        command.args(["-test.v", &format!("-test.run={}", self.suite.run), &format!("-test.timeout={seconds}s")]);
+        command.args(["-test.v", &format!("-test.run={}", self.suite.choice.expression(package)), &format!("-test.timeout={seconds}s")]);
         command.current_dir(self.scratch.folder().join(package.name));
         command.env("KUBE_INTEGRATION_ETCD_URL", format!("http://127.0.0.1:{etcd_port}"));
         command.env("EXTERNAL_COMMAND", serde_json::to_string(&self.outside(package)?)?);
@@ -170,21 +190,39 @@ impl Prepared {
         Ok(results)
     }
 
-    /// The outside process' command line, to which `external.go` adds kubeconfig and feature gates.
+    /// The outside process' command line, to which `external.go` adds kubeconfig, feature gates, and a lease of its own.
     fn outside(&self, package: &Package) -> Result<Vec<String>> {
         let program = match &self.suite.outside {
             Outside::Ours(Some(file)) => fs::canonicalize(file).with_context(|| format!("no program {}", file.display()))?,
             Outside::Ours(None) => process::binary()?,
             Outside::Reference => self.binaries.path(Program::ControllerManager)?,
         };
-        let mut command = vec![program.into_os_string().into_string().ok().context("a path that is no text")?];
+        let mut command = Vec::new();
+        if self.suite.faults {
+            command.extend([text(std::env::current_exe()?)?, "behind-faults".to_owned()]);
+        }
+        command.push(text(program)?);
         command.push(format!("--controllers={}", package.controllers));
         // In-process controllers have no limiter, and some tests need its absence.
-        command.extend(
-            ["--leader-elect=false", "--kube-api-qps=5000", "--kube-api-burst=5000", "--bind-address=127.0.0.1"].map(str::to_owned),
-        );
+        command.extend(["--leader-elect", "--kube-api-qps=5000", "--kube-api-burst=5000", "--bind-address=127.0.0.1"].map(str::to_owned));
         command.push(format!("--secure-port={}", ports::free()?));
         command.extend(self.suite.flags.iter().cloned());
         Ok(command)
     }
+}
+
+// === impl Choice ===
+
+impl Choice {
+    /// As `-test.run` has it.
+    fn expression(&self, package: &Package) -> String {
+        match self {
+            Self::Matching(expression) => expression.clone(),
+            Self::PassedByReference => format!("^({})$", passed_by_reference(package).join("|")),
+        }
+    }
+}
+
+fn text(path: PathBuf) -> Result<String> {
+    path.into_os_string().into_string().ok().context("a path that is no text")
 }
