@@ -12,7 +12,7 @@ export K8S_VERSION WCM_CACHE
 DENY_VERSION = 0.20.2
 DENY = $(WCM_CACHE)/tools/bin/cargo-deny
 
-.PHONY: build demo test check unit e2e upstream differential matrix golden bench controlplane cargo go
+.PHONY: kind-up kind-down docker kind build demo test check unit e2e upstream differential matrix golden bench controlplane cargo go
 
 build: cargo
 	cargo build --release
@@ -67,6 +67,13 @@ bench: cargo controlplane
 	cargo build --release
 	cargo run --quiet --release -p e2e --bin bench
 
+# A kind cluster whose workloads run here, named by KIND_CLUSTER.
+kind-up: docker kind go image
+	deploy/kind/up.sh $(IMAGE_ARCHIVE) "$$(e2e/controlplane/build.sh helm)/helm"
+
+kind-down: kind
+	kind delete cluster --name $${KIND_CLUSTER:-workloads}
+
 controlplane: go
 	e2e/controlplane/build.sh >/dev/null
 
@@ -78,3 +85,9 @@ cargo:
 
 go:
 	@command -v go >/dev/null || { echo "Go is needed to build the control plane: install Go 1.26 or newer (https://go.dev/dl/) and put it on PATH." >&2; exit 1; }
+
+docker:
+	@docker version >/dev/null 2>&1 || { echo "A running Docker is needed for a kind cluster: https://docs.docker.com/engine/install/. make cluster needs none." >&2; exit 1; }
+
+kind:
+	@command -v kind >/dev/null || { echo "kind is needed: https://kind.sigs.k8s.io/docs/user/quick-start/#installation. make cluster needs none." >&2; exit 1; }
