@@ -114,6 +114,14 @@ impl Proxy {
         &self.kubeconfig
     }
 
+    /// Lets callers without credentials be the user of the kubeconfig that it was started with. client-go sends none over plain HTTP (clientcmd
+    /// `ClientConfig`).
+    pub fn lend_token(&self) -> Result<()> {
+        let config: Value = serde_json::from_slice(&std::fs::read(&self.kubeconfig)?)?;
+        let token = config.pointer("/users/0/user/token").and_then(Value::as_str).context("a kubeconfig whose user has no token")?;
+        self.shared.upstream.lock().unwrap_or_else(PoisonError::into_inner).lend_token(token)
+    }
+
     /// A user's kubeconfig, JSON as [`ControlPlane`](crate::ControlPlane) writes it, pointed at the proxy. The file lives as long as the proxy.
     pub fn kubeconfig_of(&self, kubeconfig: &Path) -> Result<PathBuf> {
         let text = std::fs::read(kubeconfig).with_context(|| format!("read {}", kubeconfig.display()))?;

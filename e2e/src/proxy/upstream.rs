@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
 use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{HeaderMap, Request, Response, Uri, header};
+use http::{HeaderMap, HeaderValue, Request, Response, Uri, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -20,6 +20,8 @@ use super::tasks::Tasks;
 #[derive(Debug, Clone)]
 pub(super) struct Upstream {
     config: Config,
+    /// What is said for callers that bring no credentials, if anything is.
+    lent: Option<HeaderValue>,
     scheme: Scheme,
     authority: Authority,
 }
@@ -28,6 +30,7 @@ pub(super) struct Upstream {
 #[derive(Debug, Clone)]
 pub(super) struct Connector {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    lent: Option<HeaderValue>,
     scheme: Scheme,
     authority: Authority,
 }
@@ -57,7 +60,13 @@ impl Upstream {
         let scheme = parts.scheme.context("a server without a scheme")?;
         // Plain http needs no certificates; otherwise the machine's own would be looked for, and may be missing.
         config.accept_invalid_certs |= scheme == Scheme::HTTP;
-        Ok(Self { config, scheme, authority: parts.authority.context("a server without an address")? })
+        Ok(Self { config, lent: None, scheme, authority: parts.authority.context("a server without an address")? })
+    }
+
+    /// From now on, callers without credentials have this token.
+    pub(super) fn lend_token(&mut self, token: &str) -> Result<()> {
+        self.lent = Some(HeaderValue::from_str(&format!("Bearer {token}"))?);
+        Ok(())
     }
 
     pub(super) fn connector(&self, tasks: &Tasks) -> Result<Connector> {
@@ -71,7 +80,7 @@ impl Upstream {
             .http2_initial_connection_window_size(WINDOW)
             .pool_idle_timeout(None)
             .build(tls.https_or_http().enable_http2().wrap_connector(tcp));
-        Ok(Connector { client, scheme: self.scheme.clone(), authority: self.authority.clone() })
+        Ok(Connector { client, lent: self.lent.clone(), scheme: self.scheme.clone(), authority: self.authority.clone() })
     }
 }
 
@@ -85,6 +94,9 @@ impl Connector {
         *request.method_mut() = head.method.clone();
         *request.uri_mut() = uri.build().map_err(|_| Error::Unsent)?;
         *request.headers_mut() = end_to_end(&head.headers);
+        if let Some(lent) = &self.lent {
+            request.headers_mut().entry(header::AUTHORIZATION).or_insert_with(|| lent.clone());
+        }
         self.client.request(request).await.map_err(|error: legacy::Error| if error.is_connect() { Error::Unsent } else { Error::Broken })
     }
 }

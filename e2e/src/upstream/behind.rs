@@ -32,6 +32,7 @@ pub async fn run_behind_faults(command: &[String]) -> Result<ExitCode> {
     let (program, arguments) = command.split_first().context("no program to run")?;
     let kubeconfig = arguments.iter().rev().find_map(|argument| argument.strip_prefix(KUBECONFIG)).context("no --kubeconfig=FILE")?;
     let proxy = Proxy::start_seeded(Path::new(kubeconfig), seed_of(&test)).await?;
+    proxy.lend_token()?;
     for rule in mild_faults() {
         proxy.add(rule);
     }
