@@ -136,7 +136,8 @@ impl ExplainOptions {
     }
 }
 
-async fn get(client: &kube::Client, path: &str) -> anyhow::Result<String> {
+/// The text of a page, if the answer is a yes.
+pub(crate) async fn get(client: &kube::Client, path: &str) -> anyhow::Result<String> {
     let request = Request::get(path).body(Body::empty())?;
     let answer = tokio::time::timeout(PATIENCE, client.send(request)).await.context("no answer in time")??;
     let status = answer.status();

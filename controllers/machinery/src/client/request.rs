@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, DATE, HeaderName};
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper_util::client::legacy::connect::capture_connection;
@@ -22,6 +22,8 @@ pub struct Answer {
     pub status: StatusCode,
     /// The form of the body, `;stream=watch` and other parameters included. Not always the form that was asked for.
     pub content_type: String,
+    /// What the clock of whoever answered says, as HTTP writes it; empty if it does not.
+    pub date: String,
     /// The body.
     pub body: Bytes,
 }
@@ -72,7 +74,7 @@ pub(super) async fn exchange(client: &kube::Client, request: Request<Bytes>, lim
     };
     let size = body.len();
     let result = if parts.status.is_success() {
-        Ok(Answer { status: parts.status, content_type: content_type(&parts.headers), body })
+        Ok(Answer { status: parts.status, content_type: text(&parts.headers, CONTENT_TYPE), date: text(&parts.headers, DATE), body })
     } else {
         Err(refusal(parts.status, &parts.headers, &body, read_only))
     };
@@ -89,7 +91,7 @@ pub(super) async fn open(client: &kube::Client, request: Request<Bytes>, limit: 
     let (parts, body) = response.into_parts();
     let status = Some(parts.status);
     if parts.status.is_success() {
-        return Exchange { result: Ok(Streaming { content_type: content_type(&parts.headers), body }), status, size: 0 };
+        return Exchange { result: Ok(Streaming { content_type: text(&parts.headers, CONTENT_TYPE), body }), status, size: 0 };
     }
     let body = tokio::time::timeout_at(ends, collect(body, max_body)).await.unwrap_or_else(|_| Err(late())).unwrap_or_default();
     Exchange { result: Err(refusal(parts.status, &parts.headers, &body, true)), status, size: body.len() }
@@ -124,8 +126,8 @@ async fn collect(mut body: Body, limit: usize) -> Result<Bytes, ApiError> {
     Ok(collected.freeze())
 }
 
-fn content_type(headers: &HeaderMap) -> String {
-    headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
+fn text(headers: &HeaderMap, name: HeaderName) -> String {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
 }
 
 fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], read_only: bool) -> CallError {
