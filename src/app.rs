@@ -187,8 +187,9 @@ impl App {
 
     /// Makes caches, lets the controllers listen to them, fills them, and starts the workers once all are full.
     async fn start(&mut self, controllers: &[ControllerName]) -> anyhow::Result<()> {
-        self.release = self.server_release().await;
-        metrics::feature_gates(&self.options.feature_gates, self.release, &self.registry)?;
+        let server = self.server_release().await;
+        self.release = self.options.features.emulated_version.unwrap_or(server);
+        metrics::feature_gates(&self.options.gates, self.release, &self.registry)?;
         self.look_at_lease().await;
         let deployments = self.cache(&DEPLOYMENTS, DeploymentDecoder::new());
         let sets = self.cache(&REPLICASETS, ReplicaSetDecoder::new());
@@ -228,6 +229,7 @@ impl App {
         witnesses.install(&self.pages, stance);
         // What no controller reads is not watched: there may be no right to.
         let runs = |names: &[ControllerName]| names.iter().any(|name| controllers.contains(name));
+        let known_pods = pods.store.clone();
         let mut filling = vec![self.fill(pods, false)];
         if runs(&[ControllerName::Deployment, ControllerName::ReplicaSet]) {
             filling.push(self.fill(sets, true));
@@ -242,6 +244,7 @@ impl App {
         let fresh = self.leads();
         self.caches_synced(&filling).await?;
         self.take_over(&filling, fresh).await?;
+        self.refuse_other_writers(controllers, &known_pods).await?;
         for (name, work) in workers {
             // One that always passes, once it runs, as upstream's `RunControllers` does.
             self.checks.add(name, || Ok(()));

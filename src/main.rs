@@ -3,8 +3,10 @@
 mod app;
 mod caches;
 mod deployment;
+mod doctor;
 mod explain;
 mod gates;
+mod generate;
 mod handlers;
 mod kubeconfig;
 mod leader;
@@ -24,16 +26,19 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::CommandFactory;
 
-use crate::options::{Command, Options};
+use crate::options::{Command, Ignored, Options, Version};
 
 fn main() -> ExitCode {
     let options = Options::read();
-    if let Err(problem) = options.validate() {
-        Options::command().error(clap::error::ErrorKind::ValueValidation, problem).exit();
+    if options.version != Version::No {
+        println!("{}", options.version);
+        return ExitCode::SUCCESS;
     }
     match options.command.clone() {
         None => serve(options),
         Some(Command::Explain(asked)) => told(run(explain::command::run(*asked))),
+        Some(Command::Doctor(asked)) => examined(run(doctor::run(*asked))),
+        Some(Command::Generate(asked)) => told(generate::run(&asked)),
         Some(Command::Verify(asked)) => told(run(verify::run(*asked))),
         Some(Command::Pause) => told(run(verify::pause())),
         Some(Command::Completion { shell }) => {
@@ -47,13 +52,30 @@ fn main() -> ExitCode {
 
 /// Runs the controllers.
 fn serve(options: Options) -> ExitCode {
-    let verbosity = telemetry::start(options.logging.verbosity, &options.logging.logging_format);
-    match run(app::run(options, verbosity)) {
+    let logs = match telemetry::start(&options.logging) {
+        Ok(logs) => logs,
+        Err(error) => return told(Err(error)),
+    };
+    warn_of(&options);
+    match run(app::run(options, logs.verbosity())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(error = format!("{error:#}"), "Ending");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Says what of the command line has no effect.
+fn warn_of(options: &Options) {
+    for ignored in &options.ignored {
+        match ignored {
+            Ignored::Flag(flag) => tracing::warn!(flag, "Ignoring a flag that only kube-controller-manager has"),
+            Ignored::Gate(gate) => tracing::warn!(gate, "Ignoring a feature gate that only kube-controller-manager has"),
+        }
+    }
+    if options.serving.contention_profiling {
+        tracing::warn!(flag = "--contention-profiling", "There are no profiles here");
     }
 }
 
@@ -68,8 +90,16 @@ fn told(result: anyhow::Result<()>) -> ExitCode {
     }
 }
 
+/// What an examination comes to: it has exit codes of its own, and one that could not be made is neither a good sign nor a bad one.
+fn examined(result: anyhow::Result<ExitCode>) -> ExitCode {
+    result.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::from(2)
+    })
+}
+
 /// One thread carries a hundred thousand pods with ease; more of them spend their time on waking each other, and each brings an allocator
 /// arena of its own.
-fn run(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+fn run<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the async runtime")?.block_on(work)
 }

@@ -118,7 +118,7 @@ impl App {
     }
 
     fn enabled(&self, gate: &str) -> bool {
-        self.options.feature_gates.enabled(gate, self.release)
+        self.options.gates.enabled(gate, self.release)
     }
 
     /// A controller's guard, at work.

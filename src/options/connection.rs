@@ -20,6 +20,11 @@ pub(crate) struct ConnectionOptions {
     #[arg(long)]
     pub(crate) http1: bool,
 
+    /// How what is not kept whole (pods, claims, revisions) comes from the API server. The other kinds come as JSON, so that fields newer
+    /// than this program survive. There is no other value.
+    #[arg(long, value_name = "TYPE", default_value = PROTOBUF, value_parser = [PROTOBUF])]
+    pub(crate) kube_api_content_type: String,
+
     /// Let each controller write in the name of a service account of its own in kube-system, with tokens that are asked for; caches, the
     /// lease and reviews stay with the kubeconfig's identity.
     #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
@@ -33,6 +38,9 @@ pub(crate) struct ConnectionOptions {
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) kube_api_burst: u32,
 }
+
+/// Upstream `runtime.ContentTypeProtobuf`.
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 fn positive(text: &str) -> Result<f32, String> {
     match text.parse::<f32>() {

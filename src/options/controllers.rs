@@ -30,13 +30,17 @@ pub(crate) struct ControllerOptions {
     #[arg(long, value_name = "DURATION", default_value = "12h", value_parser = go_duration)]
     pub(crate) min_resync_period: Duration,
 
+    /// How long each controller waits before it starts, or up to twice as long, so that not all start at once; a Go duration.
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = go_duration)]
+    pub(crate) controller_start_interval: Duration,
+
     /// How long the controllers may take to finish what is in flight when stopping; 0 is no limit; a Go duration.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = go_duration)]
     pub(crate) controller_shutdown_timeout: Duration,
 }
 
 /// The controllers this program knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ControllerName {
     /// `deployment-controller`.
     Deployment,
@@ -156,6 +160,27 @@ impl ControllerName {
             Self::StatefulSet => "statefulset-controller",
         }
     }
+
+    /// All of them.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        CONTROLLERS.iter().map(|(controller, ..)| *controller)
+    }
+
+    /// Whether such a list turns it on (upstream `k8s.io/controller-manager/app` `IsControllerEnabled`): the first entry that names it
+    /// wins, then the star.
+    pub(crate) fn is_enabled(self, list: &[String]) -> bool {
+        let names =
+            |item: &str| CONTROLLERS.iter().any(|(controller, full, alias)| *controller == self && (item == *full || item == *alias));
+        for item in list {
+            if names(item) {
+                return true;
+            }
+            if item.strip_prefix('-').is_some_and(names) {
+                return false;
+            }
+        }
+        list.iter().any(|item| item == "*")
+    }
 }
 
 // === impl ControllerOptions ===
@@ -175,25 +200,10 @@ impl ControllerOptions {
                 return Err(format!("--controllers: {name:?} is not in the list of known controllers: {}", names.join(", ")));
             }
         }
-        let enabled: Vec<_> = CONTROLLERS.iter().filter(|(_, full, alias)| self.is_enabled(full, alias)).map(|(id, ..)| *id).collect();
+        let enabled: Vec<_> = ControllerName::all().filter(|controller| controller.is_enabled(&self.controllers)).collect();
         if enabled.is_empty() {
             return Err("--controllers: no controller is left to run".to_owned());
         }
         Ok(enabled)
-    }
-
-    /// Upstream `k8s.io/controller-manager/app` `IsControllerEnabled`: the first entry that names it wins, then the star.
-    fn is_enabled(&self, full: &str, alias: &str) -> bool {
-        for item in &self.controllers {
-            if item == full || item == alias {
-                return true;
-            }
-            if let Some(off) = item.strip_prefix('-')
-                && (off == full || off == alias)
-            {
-                return false;
-            }
-        }
-        self.controllers.iter().any(|item| item == "*")
     }
 }

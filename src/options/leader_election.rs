@@ -1,5 +1,6 @@
-//! Who of several replicas works.
+//! Who of several replicas works, and who of several programs.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -45,12 +46,32 @@ pub(crate) struct LeaderElectionOptions {
     pub(crate) leader_elect_release_on_exit: bool,
 }
 
+/// Who of several programs works (upstream controller-manager `pkg/leadermigration/options`).
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Leader migration")]
+pub(crate) struct LeaderMigrationOptions {
+    /// Run the controllers that --leader-migration-config names under a second lease, for which other programs compete, too: no moment is
+    /// without one of them, and none has two. Needs --leader-elect.
+    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub(crate) enable_leader_migration: bool,
+
+    /// File with a LeaderMigrationConfiguration of controllermanager.config.k8s.io/v1, with "workloads-controller-manager" or "*" as
+    /// component. Default: upstream's, which names none of the controllers here.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) leader_migration_config: Option<PathBuf>,
+}
+
 /// client-go's `JitterFactor`.
 const JITTER_FACTOR: f64 = 1.2;
 
 // === impl LeaderElectionOptions ===
 
 impl LeaderElectionOptions {
+    /// The namespace and the name of the lease, if there is leader election.
+    pub(crate) fn lease(&self) -> Option<(String, String)> {
+        self.leader_elect.then(|| (self.leader_elect_resource_namespace.clone(), self.leader_elect_resource_name.clone()))
+    }
+
     /// Upstream `leaderelection.go` `NewLeaderElector`, and what a lease can say: whole seconds.
     ///
     /// # Errors

@@ -3,39 +3,47 @@
 mod connection;
 mod controllers;
 mod duration;
+mod features;
+pub(crate) mod foreign;
 mod leader_election;
 mod logging;
+mod metrics;
 mod mode;
 mod serving;
+#[cfg(test)]
+mod tests;
 mod tls;
+mod version;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 
+use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub(crate) use connection::ConnectionOptions;
 pub(crate) use controllers::{ControllerName, ControllerOptions};
 pub(crate) use duration::{format_go_duration, go_duration};
-pub(crate) use leader_election::LeaderElectionOptions;
-pub(crate) use logging::LoggingOptions;
+pub(crate) use features::FeatureOptions;
+pub(crate) use foreign::ForeignOptions;
+pub(crate) use leader_election::{LeaderElectionOptions, LeaderMigrationOptions};
+pub(crate) use logging::{LoggingOptions, ModuleLevel};
+pub(crate) use metrics::MetricsOptions;
 pub(crate) use mode::{Mode, ModeOptions};
-pub(crate) use serving::{AuthenticationOptions, AuthorizationOptions, ServingOptions};
-pub(crate) use tls::TlsVersion;
+pub(crate) use serving::{AuthenticationOptions, AuthorizationOptions, NamedPair, ServingOptions};
+pub(crate) use tls::{Curve, TlsVersion};
+pub(crate) use version::Version;
 
+use crate::doctor::DoctorOptions;
 use crate::explain::command::ExplainOptions;
 use crate::gates::FeatureGates;
+use crate::generate::GenerateOptions;
 use crate::verify::VerifyOptions;
 
 /// Runs Kubernetes' workload controllers in place of kube-controller-manager's.
 #[derive(Parser, Clone, Debug)]
 // As with upstream's flags, the last of several wins.
-#[command(
-    name = "workloads-controller-manager",
-    version,
-    max_term_width = 120,
-    args_override_self = true,
-    args_conflicts_with_subcommands = true
-)]
+#[command(name = "workloads-controller-manager", max_term_width = 120, args_override_self = true, args_conflicts_with_subcommands = true)]
 pub(crate) struct Options {
     #[command(flatten)]
     pub(crate) connection: ConnectionOptions,
@@ -46,6 +54,8 @@ pub(crate) struct Options {
     #[command(flatten)]
     pub(crate) leader_election: LeaderElectionOptions,
     #[command(flatten)]
+    pub(crate) leader_migration: LeaderMigrationOptions,
+    #[command(flatten)]
     pub(crate) serving: ServingOptions,
     #[command(flatten)]
     pub(crate) authentication: AuthenticationOptions,
@@ -53,24 +63,49 @@ pub(crate) struct Options {
     pub(crate) authorization: AuthorizationOptions,
     #[command(flatten)]
     pub(crate) logging: LoggingOptions,
+    #[command(flatten)]
+    pub(crate) metrics: MetricsOptions,
+    #[command(flatten)]
+    pub(crate) features: FeatureOptions,
+    #[command(flatten)]
+    pub(crate) foreign: ForeignOptions,
 
-    /// Feature gates, as Name=true or Name=false, separated by commas.
-    #[arg(long, value_name = "GATES", default_value = "", help_heading = "Features")]
-    pub(crate) feature_gates: FeatureGates,
+    /// Print the version and end; raw prints all that is known of the build.
+    #[arg(short = 'V', long, value_name = "true|false|raw", default_value = "false", hide_default_value = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) version: Version,
 
     /// What to do instead of running the controllers.
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
+
+    /// The gates of [`FeatureOptions`].
+    #[arg(skip)]
+    pub(crate) gates: FeatureGates,
+
+    /// What was given of [`ForeignOptions`]: flags and gates that mean nothing here.
+    #[arg(skip)]
+    pub(crate) ignored: Vec<Ignored>,
 
     /// Every flag by its name, with the text of its value.
     #[arg(skip)]
     pub(crate) given: BTreeMap<String, String>,
 }
 
+/// What is taken and ignored, as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ignored {
+    /// `--name`.
+    Flag(String),
+    /// The gate's name.
+    Gate(String),
+}
+
 /// What can be done besides running the controllers.
 #[derive(Subcommand, Clone, Debug)]
 pub(crate) enum Command {
     Explain(Box<ExplainOptions>),
+    Doctor(Box<DoctorOptions>),
+    Generate(Box<GenerateOptions>),
     Verify(Box<VerifyOptions>),
     /// Does nothing until it is told to end: what the pods of verify run.
     Pause,
@@ -87,20 +122,51 @@ pub(crate) enum Command {
 impl Options {
     /// Reads the command line; what is wrong with it ends the process.
     pub(crate) fn read() -> Self {
-        let matches = Self::command().get_matches();
-        let mut options = Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+        Self::of(std::env::args_os()).unwrap_or_else(|error| error.exit())
+    }
+
+    /// Reads these arguments, the program's name first.
+    ///
+    /// # Errors
+    /// What is wrong with them, by the flag's name.
+    pub(crate) fn of<S: Into<OsString>>(arguments: impl IntoIterator<Item = S>) -> Result<Self, clap::Error> {
+        let mut command = foreign::with_flags(Self::command());
+        let arguments = arguments.into_iter().map(Into::into).map(with_dashes);
+        let matches = command.try_get_matches_from_mut(arguments)?;
+        let mut options = Self::from_arg_matches(&matches)?;
         options.given = given(&matches);
-        options
+        // Who asks for the version gets it, whatever else is said.
+        if options.version == Version::No {
+            options.complete(&matches).map_err(|problem| command.error(ErrorKind::ValueValidation, problem))?;
+        }
+        Ok(options)
     }
 
     /// What no parser of a single flag can see.
     ///
     /// # Errors
     /// A sentence that names the flag.
-    pub(crate) fn validate(&self) -> Result<(), String> {
+    fn complete(&mut self, matches: &ArgMatches) -> Result<(), String> {
+        let ignore = self.foreign.ignore_foreign_flags;
+        let flags = foreign::given(matches);
+        if let Some(flag) = flags.first().filter(|_| !ignore) {
+            return Err(format!("unexpected argument '{flag}'{}", foreign::HINT));
+        }
+        let (gates, others) = FeatureGates::new(&self.features.feature_gates, ignore, self.features.emulated_version)?;
+        self.gates = gates;
+        self.ignored = flags.into_iter().map(Ignored::Flag).chain(others.into_iter().map(Ignored::Gate)).collect();
+        self.logging.validate(&self.gates)?;
         self.leader_election.validate()?;
         self.controllers.enabled().map(|_| ())
     }
+}
+
+/// Flags may be written with underscores (component-base `cli/flag` `WordSepNormalizeFunc`).
+fn with_dashes(argument: OsString) -> OsString {
+    let Some(text) = argument.to_str().filter(|text| text.starts_with("--")) else { return argument };
+    let end = text.find('=').unwrap_or(text.len());
+    let (name, value) = text.split_at(end);
+    format!("{}{value}", name.replace('_', "-")).into()
 }
 
 /// The flags and their values, as they were written; of lists all parts.
@@ -112,76 +178,4 @@ fn given(matches: &ArgMatches) -> BTreeMap<String, String> {
         parts.collect::<Vec<_>>().join(",")
     };
     flags.map(|(flag, id)| (flag, value(id))).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::options::ControllerName::{Deployment, ReplicaSet, StatefulSet};
-
-    fn parse(arguments: &[&str]) -> Result<Options, String> {
-        let all = ["workloads-controller-manager", "--leader-elect=false"].iter().chain(arguments);
-        let options = Options::try_parse_from(all).map_err(|error| error.to_string())?;
-        options.validate().map(|()| options)
-    }
-
-    #[test]
-    fn the_first_entry_that_names_a_controller_wins() {
-        for (list, expected) in [
-            ("*", &[Deployment, ReplicaSet, StatefulSet][..]),
-            ("replicaset-controller", &[ReplicaSet]),
-            ("replicaset", &[ReplicaSet]),
-            ("*,-replicaset-controller,replicaset", &[Deployment, StatefulSet]),
-            ("replicaset,-replicaset-controller", &[ReplicaSet]),
-            ("-deployment-controller,*", &[ReplicaSet, StatefulSet]),
-            ("statefulset", &[StatefulSet]),
-            ("*,bootstrapsigner,tokencleaner", &[Deployment, ReplicaSet, StatefulSet]),
-            ("bootstrapsigner,tokencleaner", &[]),
-        ] {
-            let got = parse(&["--controllers", list]).and_then(|options| options.controllers.enabled());
-            assert_eq!(got.unwrap_or_default(), expected, "{list}");
-        }
-    }
-
-    #[test]
-    fn bad_flags_are_named() {
-        for (arguments, names) in [
-            (&["--controllers", "nonsense"][..], "nonsense"),
-            (&["--controllers", "-replicaset"], "no controller is left"),
-            (&["--leader-elect=true", "--leader-elect-lease-duration=5s"], "--leader-elect-lease-duration"),
-            (&["--kube-api-qps", "0"], "--kube-api-qps"),
-            (&["--concurrent-replicaset-syncs", "0"], "--concurrent-replicaset-syncs"),
-            (&["--min-resync-period", "12"], "--min-resync-period"),
-            (&["--bind-address", "localhost"], "--bind-address"),
-            (&["--tls-cert-file", "c"], "--tls-private-key-file"),
-            (&["--tls-min-version", "VersionTLS11"], "VersionTLS11"),
-            (&["--tls-cipher-suites", "TLS_RSA_WITH_RC4_128_SHA"], "TLS_RSA_WITH_RC4_128_SHA"),
-            (&["--authorization-always-allow-paths", "/a*b"], "--authorization-always-allow-paths"),
-            (&["--requestheader-allowed-names", "a, "], "--requestheader-allowed-names"),
-            (&["--port", "0"], "--port"),
-            (&["--feature-gates", "Nope=true"], "Nope"),
-            (&["--mode", "watch"], "--mode"),
-            (&["--observe-overdue-after", "0"], "--observe-overdue-after"),
-        ] {
-            let mut all = vec!["wcm", "--leader-elect=false"];
-            all.extend(arguments);
-            let error = Options::try_parse_from(all).map_err(|error| error.to_string()).and_then(|options| options.validate()).unwrap_err();
-            assert!(error.contains(names), "{error} should contain {names}");
-        }
-    }
-
-    #[test]
-    fn flags_may_be_repeated_as_upstreams() {
-        let options =
-            parse(&["--kube-api-burst=5", "--kube-api-burst=7", "--controllers=bootstrapsigner", "--controllers=replicaset"]).unwrap();
-        assert_eq!(options.connection.kube_api_burst, 7);
-        assert_eq!(options.controllers.controllers, ["bootstrapsigner", "replicaset"]);
-    }
-
-    #[test]
-    fn leader_election_is_on_unless_turned_off_as_upstream() {
-        let options = Options::try_parse_from(["wcm"]).unwrap();
-        options.validate().unwrap();
-        assert!(options.leader_election.leader_elect);
-    }
 }

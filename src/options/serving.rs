@@ -2,12 +2,13 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
 
 use super::duration::go_duration;
-use super::tls::{CipherSuite, TlsVersion};
+use super::tls::{CipherSuite, Curve, TlsVersion};
 
 /// What is served (upstream apiserver `pkg/server/options/serving.go`).
 #[derive(Args, Clone, Debug)]
@@ -33,6 +34,11 @@ pub(crate) struct ServingOptions {
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     pub(crate) tls_private_key_file: Option<PathBuf>,
 
+    /// One more certificate: CERTIFICATE,KEY or CERTIFICATE,KEY:NAME,NAME…, for clients that ask for one of its names, or of those given
+    /// here; *.NAME is any host in a domain, an IP is an address that is listened on. May be repeated.
+    #[arg(long, value_name = "FILES[:NAMES]", action = clap::ArgAction::Append)]
+    pub(crate) tls_sni_cert_key: Vec<NamedPair>,
+
     /// The oldest TLS version that is spoken: VersionTLS12 or VersionTLS13.
     #[arg(long, value_name = "VERSION", default_value = "VersionTLS12")]
     pub(crate) tls_min_version: TlsVersion,
@@ -41,13 +47,46 @@ pub(crate) struct ServingOptions {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) tls_cipher_suites: Vec<CipherSuite>,
 
+    /// The key exchanges, by Go's numbers of them: 23 (P-256), 24 (P-384), 29 (X25519). Their order does not matter. Default: all of these.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) tls_curve_preferences: Vec<Curve>,
+
+    /// How many requests a client may have under way on one HTTP/2 connection; 0 is 32.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) http2_max_streams_per_connection: u32,
+
+    /// Bind the port with SO_REUSEPORT: several processes may listen on it.
+    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub(crate) permit_port_sharing: bool,
+
+    /// Bind the port with SO_REUSEADDR, so that nobody has to wait for connections of the process before to be forgotten. As in
+    /// kube-controller-manager, it is bound so in any case.
+    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub(crate) permit_address_sharing: bool,
+
     /// Serve HTTP/1.1 only.
     #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub(crate) disable_http2_serving: bool,
 
-    /// Serve /debug/flags/v, to change the verbosity of a running process. There are no profiles.
-    #[arg(long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    /// Serve /debug/flags/v, to change the verbosity of a running process, and /debug/pprof, which says why there are no profiles.
+    #[arg(help_heading = "Debugging", long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
     pub(crate) profiling: bool,
+
+    /// Profile how locks are waited for, upstream; there are no profiles here, and a warning says so.
+    #[arg(help_heading = "Debugging", long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub(crate) contention_profiling: bool,
+}
+
+/// A certificate, its key, and the names that it is for; without names, those in it (upstream component-base
+/// `cli/flag/namedcertkey_flag.go`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NamedPair {
+    /// The certificate, followed by its chain.
+    pub(crate) certificate: PathBuf,
+    /// Its key.
+    pub(crate) key: PathBuf,
+    /// Host names, domains (`*.example.com`) and addresses.
+    pub(crate) names: Vec<String>,
 }
 
 /// Who is asking (upstream `pkg/server/options/authentication.go`).
@@ -123,6 +162,23 @@ pub(crate) struct AuthorizationOptions {
     pub(crate) authorization_always_allow_paths: Vec<String>,
 }
 
+impl FromStr for NamedPair {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (files, names) = text.split_once(':').map_or((text, None), |(files, names)| (files, Some(names.trim())));
+        if names == Some("") {
+            return Err("empty names list is not allowed".to_owned());
+        }
+        let files: Vec<_> = files.split(',').map(str::trim).collect();
+        let [certificate, key] = files.as_slice() else {
+            return Err("expected comma separated certificate and key file paths".to_owned());
+        };
+        let names = names.into_iter().flat_map(|names| names.split(',')).map(|name| name.trim().to_owned()).collect();
+        Ok(Self { certificate: certificate.into(), key: key.into(), names })
+    }
+}
+
 /// Upstream `checkForWhiteSpaceOnly`.
 fn not_blank(text: &str) -> Result<String, String> {
     if text.trim().is_empty() { Err("an empty value".to_owned()) } else { Ok(text.trim().to_owned()) }
@@ -132,4 +188,19 @@ fn not_blank(text: &str) -> Result<String, String> {
 fn path(text: &str) -> Result<String, String> {
     let inner = text.strip_suffix('*').unwrap_or(text);
     if inner.contains('*') { Err("only a trailing * is allowed".to_owned()) } else { Ok(text.to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn named_pairs_are_read_as_upstreams() {
+        let pair = |text: &str| text.parse::<NamedPair>().map(|pair| (pair.certificate, pair.key, pair.names.join(" ")));
+        assert_eq!(pair("a.crt,a.key"), Ok(("a.crt".into(), "a.key".into(), String::new())));
+        assert_eq!(pair(" a.crt , a.key : *.foo.com, ::1"), Ok(("a.crt".into(), "a.key".into(), "*.foo.com ::1".to_owned())));
+        for text in ["a.crt", "a.crt,a.key,b.key", "a.crt,a.key:", ""] {
+            pair(text).unwrap_err();
+        }
+    }
 }

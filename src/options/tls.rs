@@ -15,6 +15,17 @@ pub(crate) enum TlsVersion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CipherSuite(pub(crate) &'static str);
 
+/// A key exchange that can be had here, by Go's number of it (`crypto/tls` `CurveID`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Curve {
+    /// 23.
+    P256,
+    /// 24.
+    P384,
+    /// 29.
+    X25519,
+}
+
 /// Go's names of what rustls has, and rustls' own.
 const KNOWN: &[(&str, &str)] = &[
     ("TLS_AES_128_GCM_SHA256", "TLS13_AES_128_GCM_SHA256"),
@@ -63,6 +74,20 @@ impl FromStr for TlsVersion {
     }
 }
 
+impl FromStr for Curve {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "23" => Ok(Self::P256),
+            "24" => Ok(Self::P384),
+            "29" => Ok(Self::X25519),
+            "25" | "4587" | "4588" | "4589" => Err(format!("key exchange {text} is not available here: 23, 24 or 29")),
+            _ => Err(format!("{text:?} is no key exchange of Go's: 23, 24 or 29")),
+        }
+    }
+}
+
 impl FromStr for CipherSuite {
     type Err = String;
 
@@ -90,6 +115,11 @@ mod tests {
         }
         for (text, says) in [("VersionTLS11", "VersionTLS11 is broken"), ("1.2", "unknown tls version")] {
             let error = text.parse::<TlsVersion>().unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+        assert_eq!("29".parse(), Ok(Curve::X25519));
+        for (text, says) in [("4588", "4588 is not available"), ("x", "no key exchange")] {
+            let error = text.parse::<Curve>().unwrap_err();
             assert!(error.contains(says), "{error}");
         }
     }

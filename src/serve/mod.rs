@@ -28,6 +28,7 @@ use hyper::body::{Body as _, Incoming};
 use kube::config::KubeConfigOptions;
 use machinery::client::{ClientMetrics, ClientOptions};
 use prometheus::Registry;
+use tokio::net::TcpSocket;
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
@@ -35,7 +36,7 @@ use tracing::{error, info, warn};
 use self::access::{Authentication, Authorization, Gate, Reviewer};
 use self::answer::Body;
 use self::health::Checks;
-use self::net::{Answers, Peer};
+use self::net::{Answers, Peer, STREAMS};
 use self::pages::inspection::Inspection;
 use self::pages::{Asked, Pages};
 use self::trust::Trust;
@@ -45,6 +46,8 @@ use crate::telemetry::Verbosity;
 
 /// Requests being worked on, health pages apart. Each may wait for reviews.
 const REQUESTS: usize = 128;
+/// Connections that wait to be accepted; the kernel has a limit of its own.
+const BACKLOG: u32 = 4096;
 /// What may be sent to a page that takes something.
 const BODY: usize = 1024;
 const BODY_TIME: Duration = Duration::from_secs(10);
@@ -97,7 +100,7 @@ impl Server {
         let authentication_config = reviews("--authentication-kubeconfig", asked).await?;
         let authorization_config = reviews("--authorization-kubeconfig", authorization.authorization_kubeconfig.as_deref()).await?;
         let trust = Trust::new(serving, authentication, authentication_config.is_some())?;
-        let listener = listen((serving.bind_address, serving.secure_port).into())
+        let listener = listen((serving.bind_address, serving.secure_port).into(), serving.permit_port_sharing)
             .with_context(|| format!("--bind-address, --secure-port: cannot listen on {}:{}", serving.bind_address, serving.secure_port))?;
         pages::install(&served)?;
         Ok(Self { listener, trust, authentication: authentication_config, authorization: authorization_config, served })
@@ -122,7 +125,8 @@ impl Server {
     }
 
     async fn serve(self, stop: CancellationToken) -> anyhow::Result<()> {
-        let Options { authentication, authorization, .. } = &self.served.options;
+        let Options { serving, authentication, authorization, .. } = &self.served.options;
+        let streams = Some(serving.http2_max_streams_per_connection).filter(|limit| *limit > 0).unwrap_or(STREAMS);
         let reviewer = |config: &kube::Config| Reviewer::new(config, &self.served.client, &self.served.client_metrics);
         let tokens = self.authentication.as_ref().map(reviewer).transpose().context("--authentication-kubeconfig")?;
         let access = self.authorization.as_ref().map(reviewer).transpose().context("--authorization-kubeconfig")?;
@@ -134,7 +138,7 @@ impl Server {
         info!(address = %self.listener.local_addr()?, "Serving securely");
         self.listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(self.listener)?;
-        let accepting = net::accept(listener, self.trust.tls(), service, stop);
+        let accepting = net::accept(listener, self.trust.tls(), streams, service, stop);
         tokio::select! {
             () = accepting => Ok(()),
             kept = self.trust.keep(tokens) => kept.map(|never: Infallible| match never {}),
@@ -164,16 +168,25 @@ async fn reviews(flag: &str, path: Option<&Path>) -> anyhow::Result<Option<kube:
 }
 
 /// As Go listens: an unspecified address is that of both families.
-fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+fn listen(address: SocketAddr, shared: bool) -> std::io::Result<TcpListener> {
     if !address.ip().is_unspecified() {
-        return TcpListener::bind(address);
+        return bind(address, shared);
     }
-    match TcpListener::bind((IpAddr::V6(Ipv6Addr::UNSPECIFIED), address.port())) {
+    match bind((IpAddr::V6(Ipv6Addr::UNSPECIFIED), address.port()).into(), shared) {
         Err(error) if error.kind() != ErrorKind::AddrInUse && error.kind() != ErrorKind::PermissionDenied => {
-            TcpListener::bind((IpAddr::V4(Ipv4Addr::UNSPECIFIED), address.port()))
+            bind((IpAddr::V4(Ipv4Addr::UNSPECIFIED), address.port()).into(), shared)
         }
         listener => listener,
     }
+}
+
+/// Go's listeners have `SO_REUSEADDR`, too.
+fn bind(address: SocketAddr, shared: bool) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv6() { TcpSocket::new_v6() } else { TcpSocket::new_v4() }?;
+    socket.set_reuseaddr(true)?;
+    socket.set_reuseport(shared)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)?.into_std()
 }
 
 // === impl Service ===

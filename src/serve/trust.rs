@@ -10,14 +10,13 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use machinery::client::CallError;
 use machinery::source::Backoff;
-use rustls::ServerConfig;
 use rustls::sign::CertifiedKey;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::access::{Authorities, Bundle, Headers, Reviewer};
-use super::tls::{Origin, Pair, Protocol};
+use super::tls::{Configs, Named, Origin, Pair, Protocol};
 use crate::app::random_seed;
 use crate::options::{AuthenticationOptions, ServingOptions};
 
@@ -32,6 +31,8 @@ pub(crate) struct Trust {
     origin: Origin,
     pair: Pair,
     key: Arc<CertifiedKey>,
+    /// More of them, for clients that ask for a name.
+    named: Vec<Named>,
     client_file: Option<CaFile>,
     proxy_file: Option<CaFile>,
     headers: Arc<Headers>,
@@ -43,7 +44,7 @@ pub(crate) struct Trust {
     failure: Option<String>,
     authorities: Authorities,
     published: watch::Sender<Arc<Authorities>>,
-    tls: watch::Sender<Arc<ServerConfig>>,
+    tls: watch::Sender<Configs>,
 }
 
 /// A file with CA certificates, as it was last read.
@@ -86,6 +87,8 @@ impl Trust {
         let protocol = Protocol::new(serving);
         let (origin, pair) = Pair::first(serving)?;
         let key = pair.parse(protocol.provider()).context("the certificate to serve with")?;
+        let named = serving.tls_sni_cert_key.iter().map(|pair| Named::open(pair, protocol.provider()));
+        let named: Vec<_> = named.collect::<anyhow::Result<_>>()?;
         let headers = Arc::new(Headers::of(authentication));
         let client = authentication.client_ca_file.as_ref().map(|path| CaFile::open("--client-ca-file", path)).transpose()?;
         let proxy = authentication.requestheader_client_ca_file.as_ref();
@@ -94,7 +97,7 @@ impl Trust {
         let lookup = can_ask && !authentication.authentication_skip_lookup && (client.is_none() || proxy.is_none());
         let authorities = Authorities { client, proxy: proxy.map(|bundle| (bundle, Arc::clone(&headers))) };
         let cas = (lookup || authorities.client.is_some() || authorities.proxy.is_some()).then(|| authorities.names());
-        let tls = watch::Sender::new(protocol.config(&key, cas)?);
+        let tls = watch::Sender::new(protocol.configs(&key, &named, cas.as_deref())?);
         let published = watch::Sender::new(Arc::new(authorities.clone()));
         let tolerant = authentication.authentication_tolerate_lookup_failure;
         Ok(Self {
@@ -102,6 +105,7 @@ impl Trust {
             origin,
             pair,
             key,
+            named,
             client_file,
             proxy_file,
             headers,
@@ -125,8 +129,8 @@ impl Trust {
         self.published.subscribe()
     }
 
-    /// The TLS configuration from now on.
-    pub(crate) fn tls(&self) -> watch::Receiver<Arc<ServerConfig>> {
+    /// The TLS configurations from now on.
+    pub(crate) fn tls(&self) -> watch::Receiver<Configs> {
         self.tls.subscribe()
     }
 
@@ -183,6 +187,9 @@ impl Trust {
     /// Reads what has changed on disk.
     fn read_files(&mut self) -> bool {
         let mut changed = self.read_pair();
+        for named in &mut self.named {
+            changed |= named.refresh(self.protocol.provider());
+        }
         if let Some(bundle) = self.client_file.as_mut().and_then(CaFile::changed) {
             self.authorities.client = Some(bundle);
             changed = true;
@@ -243,9 +250,10 @@ impl Trust {
 
     fn publish(&self) {
         let wanted = self.lookup || self.authorities.client.is_some() || self.authorities.proxy.is_some();
-        match self.protocol.config(&self.key, wanted.then(|| self.authorities.names())) {
-            Ok(config) => {
-                self.tls.send_replace(config);
+        let cas = wanted.then(|| self.authorities.names());
+        match self.protocol.configs(&self.key, &self.named, cas.as_deref()) {
+            Ok(configs) => {
+                self.tls.send_replace(configs);
             }
             Err(error) => warn!(error = format!("{error:#}"), "The TLS configuration stays as it was"),
         }

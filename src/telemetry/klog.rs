@@ -130,42 +130,14 @@ impl Visit for Line {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-    use std::sync::Arc;
-
-    use parking_lot::Mutex;
-    use tracing_subscriber::fmt::MakeWriter;
-
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct Sink(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Sink {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
-    impl<'a> MakeWriter<'a> for Sink {
-        type Writer = Self;
-
-        fn make_writer(&'a self) -> Self {
-            self.clone()
-        }
-    }
+    use crate::telemetry::tests::Sink;
 
     fn logged(format: Klog, log: impl FnOnce()) -> String {
         let sink = Sink::default();
         let lines = tracing_subscriber::fmt().fmt_fields(JsonFields::new()).event_format(format).with_writer(sink.clone());
         tracing::subscriber::with_default(lines.finish(), log);
-        let bytes = sink.0.lock().clone();
-        String::from_utf8(bytes).unwrap()
+        sink.text()
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod user;
 
 use http::request::Parts;
 use http::{Response, StatusCode, Version};
+use rustls::pki_types::CertificateDer;
 use tracing::{debug, error};
 
 pub(crate) use authentication::Authentication;
@@ -21,6 +22,11 @@ pub(crate) use reviews::Reviewer;
 
 use super::answer::{self, Body};
 use super::net::Peer;
+
+/// The common name in a certificate's subject, if that can be read.
+pub(crate) fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
+    subject::Subject::of(certificate).map(|subject| subject.common_name)
+}
 
 /// Lets requests in, or says why not.
 #[derive(Clone)]

@@ -33,7 +33,7 @@ const IDLE: Duration = Duration::from_secs(90);
 const PING: Duration = Duration::from_secs(30);
 const PING_ANSWER: Duration = Duration::from_secs(15);
 /// Upstream allows 100, and an object in each; here are only pages to read.
-const STREAMS: u32 = 32;
+pub(crate) const STREAMS: u32 = 32;
 /// Header bytes of a request. A token with many audiences has a few thousand.
 const HEADER_BYTES: usize = 32 << 10;
 /// How long a client may take to leave after it was asked to.
@@ -46,6 +46,14 @@ pub(crate) struct Peer {
     pub(crate) certificates: Arc<[CertificateDer<'static>]>,
     /// The connection ends after the requests that are being answered.
     goodbye: Arc<Notify>,
+}
+
+/// How a connection is spoken on.
+pub(super) struct Speech {
+    /// The certificate and the rest.
+    pub(super) tls: Arc<ServerConfig>,
+    /// Requests under way at the same time, in HTTP/2.
+    pub(super) streams: u32,
 }
 
 /// Answers requests.
@@ -65,12 +73,12 @@ impl Peer {
 }
 
 /// Serves a connection until it ends, or has to.
-pub(super) async fn serve(stream: TcpStream, tls: Arc<ServerConfig>, answers: impl Answers, place: Place, stop: CancellationToken) {
+pub(super) async fn serve(stream: TcpStream, speech: Speech, answers: impl Answers, place: Place, stop: CancellationToken) {
     let leave = place.leave().clone();
     let whole = async {
-        let shaken = stop.run_until_cancelled(tokio::time::timeout(HANDSHAKE, handshake(stream, tls))).await;
+        let shaken = stop.run_until_cancelled(tokio::time::timeout(HANDSHAKE, handshake(stream, speech.tls))).await;
         let Some(Ok(Some(stream))) = shaken else { return };
-        exchange(stream, answers, &place, stop.clone()).await;
+        exchange(stream, speech.streams, answers, &place, stop.clone()).await;
     };
     // `stop` alone does not cut off an answer; `exchange` heeds it.
     let _: Option<()> = leave.run_until_cancelled(whole).await;
@@ -88,7 +96,7 @@ async fn handshake(stream: TcpStream, tls: Arc<ServerConfig>) -> Option<TlsStrea
     }
 }
 
-async fn exchange(stream: TlsStream<Socket>, answers: impl Answers, place: &Place, stop: CancellationToken) {
+async fn exchange(stream: TlsStream<Socket>, streams: u32, answers: impl Answers, place: &Place, stop: CancellationToken) {
     let (_, session) = stream.get_ref();
     let certificates = session.peer_certificates().unwrap_or_default().iter().cloned().map(CertificateDer::into_owned).collect();
     let http2 = session.alpn_protocol() == Some(b"h2");
@@ -106,7 +114,7 @@ async fn exchange(stream: TlsStream<Socket>, answers: impl Answers, place: &Plac
         let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
         builder
             .timer(TokioTimer::new())
-            .max_concurrent_streams(STREAMS)
+            .max_concurrent_streams(streams)
             .max_header_list_size(HEADER_BYTES as u32)
             .keep_alive_interval(PING)
             .keep_alive_timeout(PING_ANSWER)

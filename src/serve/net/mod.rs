@@ -7,24 +7,33 @@ mod connection;
 mod crowd;
 mod socket;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::ServerConfig;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
 
-pub(crate) use connection::{Answers, Peer};
+use connection::Speech;
+pub(crate) use connection::{Answers, Peer, STREAMS};
 use crowd::Crowd;
+
+use super::tls::Configs;
 
 /// Connections at the same time. A cluster's probes and scrapers need a handful.
 const CONNECTIONS: usize = 256;
 
 /// Accepts connections until told to stop, and ends when the last one has.
-pub(crate) async fn accept(listener: TcpListener, tls: watch::Receiver<Arc<ServerConfig>>, answers: impl Answers, stop: CancellationToken) {
+///
+/// `streams`: requests under way on one HTTP/2 connection.
+pub(crate) async fn accept(
+    listener: TcpListener,
+    tls: watch::Receiver<Configs>,
+    streams: u32,
+    answers: impl Answers,
+    stop: CancellationToken,
+) {
     let (crowd, connections) = (Crowd::new(CONNECTIONS), TaskTracker::new());
     loop {
         let accepted = tokio::select! {
@@ -34,8 +43,9 @@ pub(crate) async fn accept(listener: TcpListener, tls: watch::Receiver<Arc<Serve
         match accepted {
             Ok((stream, _)) => {
                 if let Some(place) = crowd.enter() {
-                    let tls = Arc::clone(&tls.borrow());
-                    connections.spawn(connection::serve(stream, tls, answers.clone(), place, stop.clone()));
+                    let Ok(address) = stream.local_addr() else { continue };
+                    let speech = Speech { tls: tls.borrow().of(address.ip()), streams };
+                    connections.spawn(connection::serve(stream, speech, answers.clone(), place, stop.clone()));
                 }
             }
             Err(error) => {

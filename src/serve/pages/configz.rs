@@ -44,14 +44,16 @@ fn config(options: &Options) -> Value {
             "ClientConnection": {
                 "kubeconfig": kubeconfig,
                 "acceptContentTypes": "",
-                "contentType": "application/vnd.kubernetes.protobuf",
+                "contentType": connection.kube_api_content_type,
                 // A flag's 20 is no 20.0.
                 "qps": f64::from(connection.kube_api_qps),
                 "burst": connection.kube_api_burst,
             },
             "LeaderElection": election,
             "Controllers": controllers.controllers,
-            "Debugging": {"enableProfiling": options.serving.profiling, "enableContentionProfiling": false},
+            "Debugging": {"enableProfiling": options.serving.profiling, "enableContentionProfiling": options.serving.contention_profiling},
+            "ControllerStartInterval": format_go_duration(controllers.controller_start_interval),
+            "LeaderMigrationEnabled": options.leader_migration.enable_leader_migration,
         },
         "DeploymentController": {"ConcurrentDeploymentSyncs": controllers.concurrent_deployment_syncs},
         "ReplicaSetController": {"ConcurrentRSSyncs": controllers.concurrent_replicaset_syncs},

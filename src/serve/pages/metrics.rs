@@ -45,10 +45,10 @@ impl Slis {
     }
 }
 
-pub(super) fn install(pages: &Pages, registry: &Registry, slis: Slis) {
-    let all = registry.clone();
-    pages.add("/metrics", Listed::Yes, move |_| page(&all.gather()));
-    let all = registry.clone();
+pub(super) fn install(pages: &Pages, registry: &Registry, slis: Slis, disabled: &[String]) {
+    let (all, hidden) = (registry.clone(), disabled.to_vec());
+    pages.add("/metrics", Listed::Yes, move |_| page(shown(all.gather(), &hidden)));
+    let (all, hidden) = (registry.clone(), disabled.to_vec());
     pages.add("/metrics/slis", Listed::Yes, move |asked| {
         if asked.method == Method::DELETE {
             slis.reset();
@@ -56,12 +56,17 @@ pub(super) fn install(pages: &Pages, registry: &Registry, slis: Slis) {
         }
         let mut families = slis.registry.gather();
         families.extend(all.gather().into_iter().filter(|family| family.name() == "process_start_time_seconds"));
-        page(&families)
+        page(shown(families, &hidden))
     });
 }
 
-fn page(families: &[MetricFamily]) -> Response<Body> {
-    match TextEncoder::new().encode_to_string(families) {
+fn shown(mut families: Vec<MetricFamily>, hidden: &[String]) -> Vec<MetricFamily> {
+    families.retain(|family| !hidden.iter().any(|name| name == family.name()));
+    families
+}
+
+fn page(families: Vec<MetricFamily>) -> Response<Body> {
+    match TextEncoder::new().encode_to_string(&families) {
         Ok(text) => answer::answer(StatusCode::OK, FORMAT, text),
         Err(error) => answer::error(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     }

@@ -109,7 +109,7 @@ pub(crate) fn install(served: &Served) -> anyhow::Result<()> {
     let pages = &served.pages;
     let slis = metrics::Slis::new()?;
     health::install(pages, &served.checks, &slis);
-    metrics::install(pages, &served.registry, slis);
+    metrics::install(pages, &served.registry, slis, &served.options.metrics.disabled_metrics);
     configz::install(pages, &served.options);
     zpages::install(pages, &served.options.given);
     if served.options.serving.profiling {
