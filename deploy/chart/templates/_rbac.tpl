@@ -28,14 +28,18 @@ statefulset-controller:
   events: [create, patch]
 {{- end }}
 
-{{/* The rules of the controllers that run, each resource once. With credentials of their own for writing, only what the caches need. */}}
+{{/* The rules of the controllers that run, each resource once. Who observes reads; with credentials of their own for the rest, the controllers
+need of the program's only what fills the caches. */}}
 {{- define "wcm.rules" -}}
 {{- $needs := include "wcm.needs" . | fromYaml }}
+{{- $reading := list "list" "watch" }}
+{{- if eq .Values.mode "observe" }}{{ $reading = append $reading "get" }}{{ end }}
+{{- $all := and (eq .Values.mode "active") (not .Values.serviceAccountCredentials) }}
 {{- $verbs := dict }}
 {{- range $controller := .Values.controllers }}
 {{- range $resource, $wanted := get $needs $controller }}
 {{- range $verb := $wanted }}
-{{- if or (not $.Values.serviceAccountCredentials) (has $verb (list "list" "watch")) }}
+{{- if or $all (has $verb $reading) }}
 {{- $_ := set $verbs $resource (append (get $verbs $resource | default list) $verb | uniq) }}
 {{- end }}
 {{- end }}

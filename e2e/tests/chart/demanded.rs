@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result, ensure};
+use e2e::controlplane::ControllerManager;
 use e2e::{ControlPlane, wait};
 use http::Request;
 use serde_json::{Value, json};
 
-use crate::installed::{Installed, Running, binding, post, put, reader};
+use crate::installed::{Installed, binding, post, put, reader};
 use crate::rig::Shared;
 use crate::rights::{Follower, Right};
 use crate::support::{PATIENCE, Space};
@@ -17,6 +18,8 @@ const CONTROLLERS: [&str; 3] = ["deployment-controller", "replicaset-controller"
 
 /// The chart's own roles.
 const EXPLICIT: &str = r#"rbac.mode="explicit""#;
+/// It decides, and writes nothing.
+const OBSERVE: &str = r#"mode="observe""#;
 /// Each controller writes in the name of its own account.
 const CREDENTIALS: &str = "serviceAccountCredentials=true";
 
@@ -51,13 +54,33 @@ pub(crate) async fn so_it_is_with_one_controller_each(world: Shared) -> Result<(
     let plane = world.turn().await;
     let one = CONTROLLERS.map(|controller| format!("controllers={}", json!([controller])));
     let sets = one.each_ref().map(|one| [EXPLICIT, one.as_str()]);
-    let installed: Vec<_> = CONTROLLERS.iter().zip(&sets).map(|(name, set)| (*name, &set[..])).collect();
+    let names = ["only-deployments", "only-replicasets", "only-statefulsets"];
+    let installed: Vec<_> = names.into_iter().zip(&sets).map(|(name, set)| (name, &set[..])).collect();
     enough(&plane, &installed).await
 }
 
 pub(crate) async fn under_built_in_roles_nothing_is_refused(world: Shared) -> Result<()> {
     let plane = world.turn().await;
     enough(&plane, &[("builtin", &[])]).await
+}
+
+/// Beside kube-controller-manager, which does the work.
+pub(crate) async fn who_observes_may_only_read(world: Shared) -> Result<()> {
+    let plane = world.turn().await;
+    let mut theirs = plane.run_controller_manager(&ControllerManager::only(CONTROLLERS).unlimited()).await?;
+    for (name, set) in [("observing", vec![OBSERVE]), ("observing-explicit", vec![OBSERVE, EXPLICIT, CREDENTIALS])] {
+        let installed = Installed::new(&plane, name, &set).await?;
+        let beyond: Vec<_> = installed.rights()?.into_iter().filter(|right| !is_reading(right)).collect();
+        ensure!(beyond.is_empty(), "{name} may {}", list(&beyond));
+        used(&plane, &[installed]).await?;
+    }
+    theirs.kill9()?;
+    Ok(())
+}
+
+/// Reviews are asked by creating them, and change nothing.
+fn is_reading(right: &Right) -> bool {
+    matches!(&*right.verb, "get" | "list" | "watch") || matches!(&*right.resource, "tokenreviews" | "subjectaccessreviews")
 }
 
 /// Starts with no right at all, grants whatever is refused, and compares what has come together with the chart's rules when every feature
@@ -100,20 +123,31 @@ async fn grown(plane: &ControlPlane, name: &str, set: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Every feature works with these installations beside each other, nothing is refused, and every right of theirs is used.
+/// Every feature works with these installations beside each other, nothing is refused, and every right of their own roles is used.
 async fn enough(plane: &ControlPlane, installations: &[(&str, &[&str])]) -> Result<()> {
-    let mut log = follow(plane)?;
-    let (mut installed, mut running): (Vec<_>, Vec<Running>) = (Vec::new(), Vec::new());
+    let mut installed = Vec::new();
     for (name, set) in installations {
-        let one = Installed::new(plane, name, set).await?;
-        one.grant(plane).await?;
-        installed.push(one);
+        installed.push(Installed::new(plane, name, set).await?);
     }
-    let space = Space::new(plane, installations[0].0).await?;
-    let token = reader(plane, &space.namespace).await?;
-    // The API server may be late to see a role.
+    let used = used(plane, &installed).await?;
     for one in &installed {
-        granted(plane, &one.user).await?;
+        let rights = one.rights()?;
+        let used = used.get(&one.user).with_context(|| format!("{} asks for nothing", one.name))?;
+        let idle: Vec<_> = rights.difference(used).filter(|right| !is_asked_by_admission(right)).collect();
+        ensure!(idle.is_empty(), "{} never asks for {}", one.name, list(idle));
+    }
+    Ok(())
+}
+
+/// Has every feature work with these installations, and returns which rights who has used. Nothing may be refused.
+async fn used(plane: &ControlPlane, installed: &[Installed]) -> Result<BTreeMap<String, BTreeSet<Right>>> {
+    let mut log = follow(plane)?;
+    let mut running = Vec::new();
+    let space = Space::new(plane, &installed.first().context("nothing is installed")?.name).await?;
+    let token = reader(plane, &space.namespace).await?;
+    for one in installed {
+        one.grant(plane).await?;
+        granted(plane, one).await?;
         running.push(one.start(plane, 2)?);
     }
     features::all(&space).await?;
@@ -133,14 +167,7 @@ async fn enough(plane: &ControlPlane, installations: &[(&str, &[&str])]) -> Resu
         }
     }
     ensure!(refused.is_empty(), "refused:\n{}", refused.join("\n"));
-    for one in &installed {
-        let rights = one.rights()?;
-        let used = used.remove(&one.user).unwrap_or_default();
-        let idle: Vec<_> = rights.difference(&used).filter(|right| !is_asked_by_admission(right)).collect();
-        let is_explicit = rights.iter().any(|right| right.resource == "tokenreviews");
-        ensure!(!is_explicit || idle.is_empty(), "{} never asks for {}", one.name, list(idle));
-    }
-    Ok(())
+    Ok(used)
 }
 
 fn cluster_role(name: &str, rights: &BTreeSet<Right>) -> Value {
@@ -152,15 +179,18 @@ fn follow(plane: &ControlPlane) -> Result<Follower> {
     Follower::new(plane.audit()?.files().next().context("no audit log")?.to_owned())
 }
 
-/// Waits until the account may list pods, as the last of its roles says.
-async fn granted(plane: &ControlPlane, user: &str) -> Result<()> {
-    for (group, resource, verb) in [("", "pods", "list"), ("coordination.k8s.io", "leases", "create")] {
+/// Waits until the API server has seen the roles.
+async fn granted(plane: &ControlPlane, installed: &Installed) -> Result<()> {
+    for right in installed.rights()?.into_iter().chain([Right::new("", "pods", "list")]) {
+        let (resource, subresource) = right.resource.split_once('/').unwrap_or((&right.resource, ""));
         let review = json!({
-            "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": user, "resourceAttributes": {
-                "group": group, "resource": resource, "verb": verb, "namespace": helm::NAMESPACE,
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+            "spec": {"user": installed.user, "resourceAttributes": {
+                "group": right.group, "resource": resource, "subresource": subresource, "verb": right.verb, "name": right.name,
+                "namespace": helm::NAMESPACE,
             }},
         });
-        wait::until("the roles to be seen", PATIENCE, async || {
+        wait::until(&format!("{right} to be granted"), PATIENCE, async || {
             let answer = post(plane, "/apis/authorization.k8s.io/v1/subjectaccessreviews", &review).await?;
             ensure!(answer.pointer("/status/allowed") == Some(&json!(true)), "{}", answer["status"]);
             Ok(())

@@ -1,9 +1,11 @@
 //! Helm, and what it makes of the chart.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
+use e2e::controlplane::source_folder;
 use serde_json::Value;
 
 /// The Kubernetes releases that the chart is for.
@@ -69,10 +71,17 @@ pub(crate) fn try_rendered(kubernetes: &str, values: Option<&Path>, set: &[&str]
 
 /// The documents of a YAML text.
 pub(crate) fn documents(yaml: &str) -> Result<Vec<Value>> {
-    let all: Vec<Value> = serde_saphyr::from_multiple(yaml).map_err(|error| anyhow::anyhow!("{error}"))?;
+    let all: Vec<Value> = serde_saphyr::from_multiple(yaml).map_err(|error| anyhow!("{error}"))?;
     Ok(all.into_iter().filter(|document| !document.is_null()).collect())
 }
 
-fn program() -> Result<PathBuf> {
-    std::env::var_os("HELM").map(PathBuf::from).context("HELM")
+/// Built from its module, if it is not there yet.
+fn program() -> Result<&'static Path> {
+    static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let build = || -> Result<PathBuf> {
+        let output = Command::new(source_folder().join("build.sh")).arg("helm").stderr(Stdio::inherit()).output()?;
+        ensure!(output.status.success(), "build.sh helm failed ({}); see its messages above", output.status);
+        Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim_end()).join("helm"))
+    };
+    PROGRAM.get_or_init(|| build().map_err(|error| format!("{error:#}"))).as_deref().map_err(|error| anyhow!("{error}"))
 }

@@ -27,6 +27,7 @@ const SCENARIOS: &[Scenario<World>] = scenarios! {
         so_it_is_with_credentials,
         so_it_is_with_one_controller_each,
         under_built_in_roles_nothing_is_refused,
+        who_observes_may_only_read,
     },
     rendering::{
         bad_values_are_refused_and_named,

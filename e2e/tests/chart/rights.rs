@@ -8,15 +8,17 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-/// A verb on a resource, wherever and under whatever name.
+/// A verb on a resource, wherever.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Right {
     pub(crate) group: String,
     /// With its subresource: `pods/finalizers`.
     pub(crate) resource: String,
     pub(crate) verb: String,
+    /// Of resources whose rules are to name objects, the name; of others, and of what has none before it is made, empty.
+    pub(crate) name: String,
 }
 
 /// What the API server did with a request of somebody whom we follow.
@@ -39,7 +41,7 @@ pub(crate) struct Follower {
 impl fmt::Display for Right {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let slash = if self.group.is_empty() { "" } else { "/" };
-        write!(f, "{} {}{slash}{}", self.verb, self.group, self.resource)
+        write!(f, "{} {}{slash}{} {}", self.verb, self.group, self.resource, self.name)
     }
 }
 
@@ -47,7 +49,13 @@ impl fmt::Display for Right {
 
 impl Right {
     pub(crate) fn new(group: &str, resource: &str, verb: &str) -> Self {
-        Self { group: group.to_owned(), resource: resource.to_owned(), verb: verb.to_owned() }
+        Self { group: group.to_owned(), resource: resource.to_owned(), verb: verb.to_owned(), name: String::new() }
+    }
+
+    fn named(self, name: &str) -> Self {
+        let is_named = matches!(&*self.resource, "leases" | "configmaps" | "serviceaccounts/token");
+        let is_new = self.verb == "create" && !self.resource.contains('/');
+        Self { name: if is_named && !is_new { name.to_owned() } else { String::new() }, ..self }
     }
 
     /// The rights of a role's rules.
@@ -57,9 +65,12 @@ impl Right {
         };
         let mut rights = BTreeSet::new();
         for rule in rules.as_array().into_iter().flatten() {
+            let names = if rule["resourceNames"].is_array() { texts(rule, "resourceNames") } else { vec![String::new()] };
             for group in texts(rule, "apiGroups") {
                 for resource in texts(rule, "resources") {
-                    rights.extend(texts(rule, "verbs").iter().map(|verb| Self::new(&group, &resource, verb)));
+                    for verb in texts(rule, "verbs") {
+                        rights.extend(names.iter().map(|name| Self { name: name.clone(), ..Self::new(&group, &resource, &verb) }));
+                    }
                 }
             }
         }
@@ -68,7 +79,8 @@ impl Right {
 
     /// The rule that grants it.
     pub(crate) fn rule(&self) -> Value {
-        serde_json::json!({"apiGroups": [self.group], "resources": [self.resource], "verbs": [self.verb]})
+        let names: Vec<_> = Some(&self.name).filter(|name| !name.is_empty()).into_iter().collect();
+        json!({"apiGroups": [self.group], "resources": [self.resource], "verbs": [self.verb], "resourceNames": names})
     }
 }
 
@@ -144,7 +156,7 @@ fn read(event: Event) -> Result<Option<Request>> {
     if !reference.subresource.is_empty() {
         resource = format!("{resource}/{}", reference.subresource);
     }
-    let right = Right::new(&reference.api_group, &resource, &event.verb);
+    let right = Right::new(&reference.api_group, &resource, &event.verb).named(&reference.name);
     let answer = event.response_status.unwrap_or(Answer { code: 0, message: String::new() });
     let is_forbidden = event.annotations.get("authorization.k8s.io/decision").is_some_and(|decision| decision == "forbid");
     let missed = match answer.code {
