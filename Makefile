@@ -12,7 +12,11 @@ export K8S_VERSION WCM_CACHE
 DENY_VERSION = 0.20.2
 DENY = $(WCM_CACHE)/tools/bin/cargo-deny
 
-.PHONY: kind-up kind-down docker kind build demo test check unit e2e upstream differential matrix golden bench controlplane cargo go
+# The image's archive, of this architecture (ARCH=arm64 for the other).
+ARCH ?= amd64
+IMAGE_ARCHIVE = target/image/$(ARCH)/image.tar
+
+.PHONY: image kind-up kind-down docker kind build demo test check unit e2e upstream differential matrix golden bench controlplane cargo go
 
 build: cargo
 	cargo build --release
@@ -30,8 +34,9 @@ check: cargo $(DENY)
 	$(DENY) check bans licenses sources
 
 # What needs no API server.
-unit: cargo
+unit: cargo go
 	cargo test --workspace --exclude e2e
+	cd deploy/image && go vet . && go test .
 
 # Against a real control plane.
 e2e: cargo controlplane
@@ -66,6 +71,11 @@ golden: cargo go
 bench: cargo controlplane
 	cargo build --release
 	cargo run --quiet --release -p e2e --bin bench
+
+# The image, without a container engine, in target/image: an OCI layout, an archive for ctr, docker and kind, the bill of materials.
+# ARCH=arm64 for the other architecture, IMAGE and TAG for another name than localhost/workloads-controller-manager:RELEASE.
+image: cargo go
+	deploy/image/image.sh $(ARCH)
 
 # A kind cluster whose workloads run here, named by KIND_CLUSTER.
 kind-up: docker kind go image
