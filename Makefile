@@ -16,7 +16,7 @@ DENY = $(WCM_CACHE)/tools/bin/cargo-deny
 ARCH ?= amd64
 IMAGE_ARCHIVE = target/image/$(ARCH)/image.tar
 
-.PHONY: image kind-up kind-down docker kind build demo test check unit e2e upstream differential matrix golden bench controlplane cargo go
+.PHONY: image dashboards kind-up kind-down docker kind build demo test check unit e2e upstream differential matrix golden bench controlplane cargo go
 
 build: cargo
 	cargo build --release
@@ -37,6 +37,7 @@ check: cargo $(DENY)
 unit: cargo go
 	cargo test --workspace --exclude e2e
 	cd deploy/image && go vet . && go test .
+	cd deploy/dashboards && go vet . && go test .
 
 # Against a real control plane.
 e2e: cargo controlplane
@@ -76,6 +77,10 @@ bench: cargo controlplane
 # ARCH=arm64 for the other architecture, IMAGE and TAG for another name than localhost/workloads-controller-manager:RELEASE.
 image: cargo go
 	deploy/image/image.sh $(ARCH)
+
+# Writes the Grafana dashboard anew, from deploy/dashboards/panels.go.
+dashboards: go
+	cd deploy/dashboards && go run . >.new && mv .new workloads-controller-manager.json
 
 # A kind cluster whose workloads run here, named by KIND_CLUSTER.
 kind-up: docker kind go image
