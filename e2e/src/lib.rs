@@ -6,6 +6,7 @@
 //! - [`wait`] holds the only way a test waits here: for a condition, with a deadline, and with what was last seen in the error.
 //! - [`mod@bench`] measures our program beside kube-controller-manager.
 //! - [`differential`] makes scripts to play on two control planes, and compares what came of them.
+//! - [`node`] adds a real node to a control plane: containerd, kubelet and kube-proxy in namespaces of their own.
 //! - [`upstream`] runs Kubernetes' own integration tests against a controller in another process.
 //!
 //! No child process outlives the value that owns it, nor the test process, however that one ends (see [`child`]).
@@ -16,6 +17,7 @@ pub mod child;
 pub mod controlplane;
 pub mod differential;
 pub mod endpoint;
+pub mod node;
 pub mod ports;
 pub mod process;
 pub mod proxy;

@@ -29,6 +29,15 @@ fn rules() -> Value {
     ])
 }
 
+/// Makes what the API server makes only some time after it says that it is ready. `admin` is any API server's.
+pub(super) async fn system_namespaces(admin: &Client) -> Result<()> {
+    for namespace in [NAMESPACE, "default"] {
+        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        create(admin, "/api/v1/namespaces", &body).await?;
+    }
+    Ok(())
+}
+
 /// Makes the service account with its role. `admin` is any API server's.
 pub(super) async fn grant(admin: &Client) -> Result<()> {
     let rbac = "/apis/rbac.authorization.k8s.io/v1";
@@ -39,11 +48,6 @@ pub(super) async fn grant(admin: &Client) -> Result<()> {
         "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}],
     });
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME}});
-    // The API server makes its system namespaces only some time after it says that it is ready.
-    for namespace in [NAMESPACE, "default"] {
-        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-        create(admin, "/api/v1/namespaces", &body).await?;
-    }
     create(admin, &format!("{rbac}/clusterroles"), &role).await?;
     create(admin, &format!("{rbac}/clusterrolebindings"), &binding).await?;
     create(admin, &format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts"), &account).await

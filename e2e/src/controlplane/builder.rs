@@ -1,5 +1,6 @@
 //! Starting a control plane.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::binaries::{Binaries, Program};
 use super::components::{self, ApiServerOptions, ControllerManager};
-use super::credentials::Credentials;
+use super::credentials::{Credentials, More};
 use super::folder::Folder;
 use super::{ApiServer, ControlPlane, access, audit};
 use crate::child::Child;
@@ -25,6 +26,8 @@ pub struct Builder {
     api_server: ApiServerOptions,
     controller_manager: Option<ControllerManager>,
     scheduler: bool,
+    more: More,
+    ungranted: bool,
 }
 
 impl Builder {
@@ -92,6 +95,27 @@ impl Builder {
         self
     }
 
+    /// One more user, with a token; see [`ControlPlane::write_kubeconfig`].
+    #[must_use]
+    pub fn user(mut self, name: &str, group: &str) -> Self {
+        self.more.users.push((name.to_owned(), group.to_owned()));
+        self
+    }
+
+    /// One more address for the servers' certificate.
+    #[must_use]
+    pub fn address(mut self, address: IpAddr) -> Self {
+        self.more.addresses.push(address);
+        self
+    }
+
+    /// Makes neither the service account of `workloads-controller-manager` nor its rights: something else installs them.
+    #[must_use]
+    pub fn ungranted(mut self) -> Self {
+        self.ungranted = true;
+        self
+    }
+
     /// Runs kube-scheduler.
     #[must_use]
     pub fn scheduler(mut self) -> Self {
@@ -104,9 +128,12 @@ impl Builder {
         let binaries = self.find_binaries().await?;
         let mut control_plane = self.spawn(binaries)?;
         control_plane.await_api_servers().await?;
-        access::grant(control_plane.admin()).await?;
-        for n in 0..control_plane.api_servers.len() {
-            access::granted(&control_plane.service_account_of(n)?).await?;
+        access::system_namespaces(control_plane.admin()).await?;
+        if !self.ungranted {
+            access::grant(control_plane.admin()).await?;
+            for n in 0..control_plane.api_servers.len() {
+                access::granted(&control_plane.service_account_of(n)?).await?;
+            }
         }
         // Both at once: each takes a second.
         let (controller_manager, scheduler) = tokio::try_join!(
@@ -138,7 +165,7 @@ impl Builder {
     /// etcd and the API servers, which wait for etcd by themselves.
     fn spawn(&self, binaries: Binaries) -> Result<ControlPlane> {
         let folder = Folder::create()?;
-        let credentials = Credentials::create(&folder.join("credentials"))?;
+        let credentials = Credentials::create(&folder.join("credentials"), &self.more)?;
         let (etcd_port, peer_port) = (ports::free()?, ports::free()?);
         let etcd_command = components::etcd(&binaries, &folder.data(), etcd_port, peer_port)?;
         let etcd = Child::spawn("etcd", &etcd_command, folder.join("etcd.log"))?;

@@ -25,6 +25,15 @@ pub const SERVICE_ACCOUNT_USER: &str = "system:serviceaccount:kube-system:worklo
 /// The user name of [`User::Admin`].
 pub const ADMIN_USER: &str = "admin";
 
+/// What a control plane is told of beyond its own: users, and where its servers are.
+#[derive(Debug, Clone, Default)]
+pub(super) struct More {
+    /// Names and groups.
+    pub(super) users: Vec<(String, String)>,
+    /// In the servers' certificate, beside loopback's.
+    pub(super) addresses: Vec<IpAddr>,
+}
+
 /// Everything secret, as files in one folder.
 #[derive(Debug)]
 pub(super) struct Credentials {
@@ -32,23 +41,32 @@ pub(super) struct Credentials {
     ca: Vec<u8>,
     admin: String,
     service_account: String,
+    /// Names and tokens.
+    more: Vec<(String, String)>,
 }
 
 impl Credentials {
     /// Makes all of it. One authority signs the server certificate, which all servers share, and is trusted for client certificates.
-    pub(super) fn create(folder: &Path) -> Result<Self> {
+    pub(super) fn create(folder: &Path, more: &More) -> Result<Self> {
         fs::create_dir_all(folder)?;
         let ca = authority()?;
-        let (certificate, key) = server_certificate(&ca)?;
+        let (certificate, key) = server_certificate(&ca, &more.addresses)?;
         let tokens = KeyPair::generate()?;
-        let this = Self { folder: folder.to_owned(), ca: ca.der().to_vec(), admin: token(), service_account: token() };
-        let users = [
+        let this = Self {
+            folder: folder.to_owned(),
+            ca: ca.der().to_vec(),
+            admin: token(),
+            service_account: token(),
+            more: more.users.iter().map(|(name, _)| (name.clone(), token())).collect(),
+        };
+        let mut users = vec![
             format!("{},{ADMIN_USER},admin,system:masters", this.admin),
             format!(
                 "{},{SERVICE_ACCOUNT_USER},workloads-controller-manager,\"system:serviceaccounts,system:serviceaccounts:kube-system\"",
                 this.service_account
             ),
         ];
+        users.extend(this.more.iter().zip(&more.users).map(|((name, token), (_, group))| format!("{token},{name},{name},{group}")));
         let files = [
             ("ca.crt", ca.pem()),
             ("ca.key", ca.key().serialize_pem()),
@@ -84,12 +102,22 @@ impl Credentials {
 
     /// Writes a kubeconfig for `user` at the server `url`.
     pub(super) fn write_kubeconfig(&self, user: User, url: &str, file: &Path) -> Result<()> {
+        self.write(self.token(user), url, file)
+    }
+
+    /// The same for one of the users that were asked for.
+    pub(super) fn write_kubeconfig_of(&self, name: &str, url: &str, file: &Path) -> Result<()> {
+        let user = self.more.iter().find(|(known, _)| known == name);
+        self.write(&user.with_context(|| format!("no user {name}"))?.1, url, file)
+    }
+
+    fn write(&self, token: &str, url: &str, file: &Path) -> Result<()> {
         // JSON is YAML.
         let kubeconfig = json!({
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "test", "cluster": {"server": url, "certificate-authority": self.file("ca.crt")}}],
-            "users": [{"name": "user", "user": {"token": self.token(user)}}],
+            "users": [{"name": "user", "user": {"token": token}}],
             "contexts": [{"name": "test", "context": {"cluster": "test", "user": "user"}}],
             "current-context": "test",
         });
@@ -109,12 +137,13 @@ fn authority() -> Result<CertifiedIssuer<'static, KeyPair>> {
     CertifiedIssuer::self_signed(params, KeyPair::generate()?).context("certificate authority")
 }
 
-/// Certificate and key, PEM, for any server on loopback.
-fn server_certificate(ca: &CertifiedIssuer<'static, KeyPair>) -> Result<(String, String)> {
+/// Certificate and key, PEM, for any server on loopback and at these addresses.
+fn server_certificate(ca: &CertifiedIssuer<'static, KeyPair>, addresses: &[IpAddr]) -> Result<(String, String)> {
     let key = KeyPair::generate()?;
     let names = ["localhost", "kubernetes.default.svc"].map(str::to_owned);
     let mut params = CertificateParams::new(names)?;
-    params.subject_alt_names.push(SanType::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+    let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    params.subject_alt_names.extend([loopback].iter().chain(addresses).map(|address| SanType::IpAddress(*address)));
     params.distinguished_name.push(DnType::CommonName, "server");
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     let certificate = params.signed_by(&key, ca).context("server certificate")?;

@@ -161,6 +161,16 @@ impl ControlPlane {
         })
     }
 
+    /// Writes a kubeconfig for one of the users that the builder was told of, for the first API server.
+    pub fn write_kubeconfig(&self, user: &str, file: &Path) -> Result<()> {
+        self.credentials.write_kubeconfig_of(user, self.api_server(0)?.endpoint.url(), file)
+    }
+
+    /// A file of the credentials: `ca.crt`, `ca.key`, `server.crt`, `server.key`.
+    pub fn credential(&self, file: &str) -> PathBuf {
+        self.credentials.file(file)
+    }
+
     /// The address of an API server, for its metrics and health.
     pub fn api_server_endpoint(&self, n: usize) -> Result<&Endpoint> {
         Ok(&self.api_server(n)?.endpoint)
