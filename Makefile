@@ -2,6 +2,7 @@
 #
 #   make demo     a control plane, ten nodes, a Deployment and a StatefulSet, live in the terminal
 #   make test     everything that must pass
+#   make cluster  a real node with our controllers installed by the Helm chart, to be used with kubectl (as root; make cluster-down removes it)
 #   make bench    beside kube-controller-manager, in one run (PODS=100000 for the large one; DEPLOYMENTS=0 and STATEFUL=0 leave parts out)
 
 RELEASES = 1.34.4 1.35.4 1.36.3 1.37.2
@@ -16,7 +17,7 @@ DENY = $(WCM_CACHE)/tools/bin/cargo-deny
 ARCH ?= amd64
 IMAGE_ARCHIVE = target/image/$(ARCH)/image.tar
 
-.PHONY: image dashboards kind-up kind-down docker kind build demo test check unit e2e upstream differential matrix golden bench controlplane cargo go
+.PHONY: cluster cluster-down node image dashboards kind-up kind-down docker kind build demo test check unit e2e upstream differential matrix golden bench controlplane cargo go
 
 build: cargo
 	cargo build --release
@@ -25,7 +26,7 @@ demo: cargo controlplane
 	cargo build
 	cargo run --quiet -p e2e --bin demo
 
-test: check unit e2e upstream
+test: check unit e2e upstream node
 
 check: cargo $(DENY)
 	cargo fmt --all --check
@@ -43,6 +44,16 @@ unit: cargo go
 e2e: cargo controlplane
 	cargo build
 	cargo test -p e2e
+
+# The chart with our image on a real node of one machine. Needs root; NODE=required makes it a failure where there can be no node.
+node: cargo controlplane image
+	WCM_IMAGE=$(CURDIR)/$(IMAGE_ARCHIVE) cargo test -p e2e --test node
+
+cluster: cargo controlplane image
+	WCM_IMAGE=$(CURDIR)/$(IMAGE_ARCHIVE) cargo run --quiet -p e2e --bin cluster up
+
+cluster-down: cargo
+	cargo run --quiet -p e2e --bin cluster down
 
 # Kubernetes' own integration tests, with our process in place of their controllers.
 upstream: cargo controlplane

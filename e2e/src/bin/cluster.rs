@@ -23,9 +23,6 @@ use tokio::time::interval;
 const START: Duration = Duration::from_mins(8);
 const END: Duration = Duration::from_mins(1);
 
-const REPOSITORY: &str = "localhost/workloads-controller-manager";
-const TAG: &str = "local";
-
 /// A one-node cluster on this machine, with our controllers installed by the Helm chart.
 #[derive(Parser)]
 struct Options {
@@ -240,10 +237,10 @@ async fn forward(door: TcpListener, socket: PathBuf) {
 async fn inside() -> Result<()> {
     let place = Place::find()?;
     let images = ["1", "2"].map(|tag| Image::Busybox(format!("localhost/busybox:{tag}"), "sh"));
-    let images: Vec<_> = images.into_iter().chain([node::ours(REPOSITORY, TAG)?]).collect();
+    let images: Vec<_> = images.into_iter().chain([node::ours()?]).collect();
     let cluster = Cluster::start(&images, &CONTROLLERS).await?;
     let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/chart");
-    let image = format!("--set=image.repository={REPOSITORY},image.tag={TAG}");
+    let image = format!("--set=image.repository={}", node::REPOSITORY);
     let name = "workloads-controller-manager";
     cluster.helm(&["install", name, chart, "--namespace=kube-system", &image, "--wait", "--timeout=5m"]).await?;
     let listener = UnixListener::bind(place.socket())?;

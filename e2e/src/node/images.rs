@@ -23,11 +23,14 @@ pub enum Image {
     Archive(PathBuf),
 }
 
-/// The image of `workloads-controller-manager`: the archive that the environment's `WCM_IMAGE` names, else one of [`process::binary`] under
-/// `repository:tag`.
-pub fn ours(repository: &str, tag: &str) -> Result<Image> {
+/// The repository of the image of `workloads-controller-manager`; its tag is the program's release.
+pub const REPOSITORY: &str = "localhost/workloads-controller-manager";
+
+/// The image of `workloads-controller-manager`: the archive that the environment's `WCM_IMAGE` names, as `make image` makes it, else one of
+/// [`process::binary`].
+pub fn ours() -> Result<Image> {
     let Some(archive) = std::env::var_os("WCM_IMAGE").map(PathBuf::from) else {
-        return Ok(Image::Program(format!("{repository}:{tag}"), process::binary()?));
+        return Ok(Image::Program(format!("{REPOSITORY}:{}", env!("CARGO_PKG_VERSION")), process::binary()?));
     };
     ensure!(archive.is_file(), "WCM_IMAGE names {}, which is no file", archive.display());
     Ok(Image::Archive(archive))

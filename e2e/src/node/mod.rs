@@ -18,7 +18,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use tokio::net::UnixStream;
 
-pub use images::{Image, ours};
+pub use images::{Image, REPOSITORY, ours};
 pub use programs::Programs;
 
 use crate::child::Child;

@@ -13,10 +13,6 @@ use tokio::sync::Mutex;
 use crate::support::scenarios::Context;
 use crate::workloads::{IMAGE, NEXT_IMAGE};
 
-/// Where our image is, for the chart.
-pub(crate) const REPOSITORY: &str = "localhost/workloads-controller-manager";
-pub(crate) const TAG: &str = "test";
-
 /// The release's name and namespace.
 pub(crate) const RELEASE: &str = "workloads-controller-manager";
 pub(crate) const NAMESPACE: &str = "kube-system";
@@ -26,7 +22,7 @@ pub(crate) struct World(pub(crate) Mutex<Cluster>);
 
 impl Context for World {
     async fn start() -> Result<Self> {
-        let images = [Image::Busybox(IMAGE.to_owned(), ""), Image::Busybox(NEXT_IMAGE.to_owned(), ""), ours(REPOSITORY, TAG)?];
+        let images = [Image::Busybox(IMAGE.to_owned(), ""), Image::Busybox(NEXT_IMAGE.to_owned(), ""), ours()?];
         Ok(Self(Mutex::new(Cluster::start(&images, &[]).await?)))
     }
 

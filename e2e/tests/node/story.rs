@@ -5,12 +5,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::node::{CONTROLLERS, Cluster};
+use e2e::node::{CONTROLLERS, Cluster, REPOSITORY};
 use e2e::wait;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::Api;
 
-use crate::rig::{Life, NAMESPACE, RELEASE, REPOSITORY, TAG, World, chart, lives, our_pod, our_pods, step};
+use crate::rig::{Life, NAMESPACE, RELEASE, World, chart, lives, our_pod, our_pods, step};
 use crate::workloads::{ALL, IMAGE, NEXT_IMAGE, SHOP, apply, apply_all, roll, rolled_out, scale, web};
 
 const DNS: (&str, &str) = ALL[0];
@@ -102,10 +102,10 @@ async fn taken_back(cluster: &mut Cluster) -> Result<()> {
 /// Helm with the release, and with the chart and its values where the command takes them.
 async fn helm(cluster: &Cluster, command: &str, more: &[&str]) -> Result<()> {
     let chart = chart().display().to_string();
-    let (repository, tag) = (format!("--set=image.repository={REPOSITORY}"), format!("--set=image.tag={TAG}"));
+    let repository = format!("--set=image.repository={REPOSITORY}");
     let mut arguments = vec![command, RELEASE];
     if ["install", "upgrade"].contains(&command) {
-        arguments.extend([chart.as_str(), &repository, &tag, "--wait"]);
+        arguments.extend([chart.as_str(), &repository, "--wait"]);
     }
     arguments.extend(["--namespace", NAMESPACE, HELM]);
     arguments.extend(more);
