@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
+use futures::FutureExt as _;
 use http::Request;
 use machinery::client::{CallError, Class, ClientMetrics, ClientOptions, Clients, HttpVersion};
 use machinery::clock::Clock;
@@ -35,6 +36,8 @@ use crate::serve::health::Checks;
 use crate::serve::pages::Pages;
 use crate::serve::pages::inspection::Inspection;
 use crate::serve::{Served, Server};
+use crate::takeover::{Candidate, Migration};
+use crate::tally::Counted;
 use crate::telemetry::Verbosity;
 
 /// The process: what it is made of, and the tasks it consists of.
@@ -65,6 +68,10 @@ pub(crate) struct App {
     pub(crate) observers: Observers,
     /// Our part in leader election, if there is one.
     pub(crate) leadership: Option<Leadership>,
+    /// What that part has in common with the one in leader migration.
+    pub(crate) candidate: Option<Candidate>,
+    /// The controllers that run under a second lease.
+    pub(crate) migration: Option<Migration>,
     /// The controllers' queues that are on hold until we lead.
     pub(crate) queues: Vec<WorkQueue<ObjectKey>>,
     /// Nothing new is sent once this is cancelled.
@@ -86,6 +93,7 @@ pub(crate) async fn run(options: Options, verbosity: Verbosity) -> anyhow::Resul
     let mut app = App::new(options, verbosity).await?;
     app.serve().await?;
     let controllers = app.options.controllers.enabled().map_err(anyhow::Error::msg)?;
+    let controllers = app.migrate(controllers)?;
     app.elect()?;
     let started = tokio::select! {
         started = app.start(&controllers) => Some(started),
@@ -158,6 +166,8 @@ impl App {
             fence,
             observers: Observers::default(),
             leadership: None,
+            candidate: None,
+            migration: None,
             queues: Vec::new(),
             stopping,
             ending: CancellationToken::new(),
@@ -220,11 +230,15 @@ impl App {
             workers.push((controller.as_str(), work));
         }
         std::mem::take(&mut self.observers).install(&self.pages, witnesses.clone(), self.options.mode.observe_overdue_after);
-        let (fence, observes) = (self.fence.clone(), self.observes());
-        let stance = move || match fence.may_write() {
-            _ if observes => Stance::Observes,
-            true => Stance::Works,
-            false => Stance::StandsBy,
+        let fences = ControllerName::all().map(|controller| (controller.alias(), self.fence_of(controller.alias()))).collect::<Vec<_>>();
+        let observes = self.observes();
+        let stance = move |resource: &Resource| {
+            let fence = fences.iter().find(|(alias, _)| resource.kind.eq_ignore_ascii_case(alias)).map(|(_, fence)| fence);
+            match fence.is_some_and(Fence::may_write) {
+                _ if observes => Stance::Observes,
+                true => Stance::Works,
+                false => Stance::StandsBy,
+            }
         };
         witnesses.install(&self.pages, stance);
         // What no controller reads is not watched: there may be no right to.
@@ -244,16 +258,38 @@ impl App {
         let fresh = self.leads();
         self.caches_synced(&filling).await?;
         self.take_over(&filling, fresh).await?;
-        self.refuse_other_writers(controllers, &known_pods).await?;
+        let migrates = |name: &str| self.migration.as_ref().is_some_and(|migration| migration.runs(name));
+        let (migrated, workers): (Vec<_>, Vec<_>) = workers.into_iter().partition(|(name, _)| migrates(name));
+        // Who shares a lease with us is no other writer.
+        let alone: Vec<_> = controllers.iter().copied().filter(|controller| !migrates(controller.as_str())).collect();
+        if !alone.is_empty() {
+            self.refuse_other_writers(&alone, &known_pods).await?;
+        }
+        self.run_workers(workers, async {});
+        self.compete(filling, migrated)
+    }
+
+    /// Runs controllers, each some time after `ready` (upstream `RunControllers`), unless the process is to stop before that.
+    pub(crate) fn run_workers(&mut self, workers: Vec<(&'static str, Work)>, ready: impl Future<Output = ()> + Send + 'static) {
+        let ready = ready.shared();
         for (name, work) in workers {
-            // One that always passes, once it runs, as upstream's `RunControllers` does.
-            self.checks.add(name, || Ok(()));
+            let (checks, stopping, ready) = (self.checks.clone(), self.stopping.clone(), ready.clone());
+            let pause = self.options.controllers.controller_start_interval.mul_f64(1.0 + fastrand::f64());
+            let start = async move {
+                ready.await;
+                if !pause.is_zero() {
+                    tokio::time::sleep(pause).await;
+                }
+                // One that always passes, once it runs.
+                checks.add(name, || Ok(()));
+            };
             self.workers.spawn(async move {
-                work.await;
+                if stopping.run_until_cancelled(start).await.is_some() {
+                    work.await;
+                }
                 name
             });
         }
-        Ok(())
     }
 
     fn cache<D: Decode>(&self, resource: &'static Resource, decoder: D) -> Cache<D> {
@@ -265,7 +301,7 @@ impl App {
     }
 
     /// Starts to fill a cache, and to hand out its objects again from time to time if that is asked for.
-    fn fill<D: Decode>(&mut self, cache: Cache<D>, resync: bool) -> Filling {
+    fn fill<D: Decode<Object: Counted>>(&mut self, cache: Cache<D>, resync: bool) -> Filling {
         let Cache { resource, store, writer, source } = cache;
         let filling = Filling { resource, source: source.handle(), store: Box::new(store.clone()), resync };
         self.inspection.store(resource.plural, store.clone(), source.handle());
@@ -367,6 +403,7 @@ impl App {
         } else if tokio::time::timeout(limit, workers).await.is_err() {
             bail!("--controller-shutdown-timeout: workers were still busy after {limit:?}");
         }
+        self.say_goodbye().await;
         self.ending.cancel();
         while let Some(ended) = self.tasks.join_next().await {
             if let Err(error) = ended {
@@ -374,9 +411,7 @@ impl App {
             }
         }
         // Nobody works any more: somebody else may.
-        if let Some(leadership) = self.leadership.take() {
-            leadership.resign().await;
-        }
+        self.resign().await;
         info!("Stopped");
         Ok(())
     }

@@ -17,6 +17,7 @@ mod replicaset;
 mod serve;
 mod statefulset;
 mod takeover;
+mod tally;
 mod telemetry;
 mod verify;
 mod wiring;

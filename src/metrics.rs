@@ -1,12 +1,13 @@
 //! Metrics of the process and its caches, and those that upstream's controllers have of their own.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::statefulset::Unavailable;
 use machinery::source::SourceHandle;
 use machinery::store::Store;
 use model::plan::Resource;
-use model::{Object, StatefulSet};
+use model::{OwnerKind, StatefulSet};
 use parking_lot::RwLock;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
@@ -14,16 +15,25 @@ use prometheus::{GaugeVec, Histogram, HistogramOpts, IntGaugeVec, Opts, Registry
 use tokio::time::Instant;
 
 use crate::gates::{FeatureGates, Release};
+use crate::tally::{Children, Counted, RANGES, Tally};
 
 /// What is said of one cache when it is asked for.
 struct Cached {
     objects: usize,
+    bytes: usize,
+    /// For how long each has had too few replicas that has.
+    below: Vec<Duration>,
     version: u64,
     failing: f64,
     synced: bool,
 }
 
-type Look = Box<dyn Fn() -> Cached + Send + Sync>;
+/// How to ask a cache.
+struct Look {
+    resource: &'static Resource,
+    tally: Arc<Tally>,
+    ask: Box<dyn Fn() -> Cached + Send + Sync>,
+}
 
 /// The caches' gauges; clones share them.
 #[derive(Clone)]
@@ -31,10 +41,15 @@ pub(crate) struct CacheMetrics(Arc<Caches>);
 
 struct Caches {
     objects: IntGaugeVec,
+    bytes: IntGaugeVec,
     version: GaugeVec,
     failing: GaugeVec,
     synced: IntGaugeVec,
-    looks: RwLock<Vec<(&'static Resource, Look)>>,
+    owners: IntGaugeVec,
+    most_children: IntGaugeVec,
+    below: IntGaugeVec,
+    longest_below: GaugeVec,
+    looks: RwLock<Vec<Look>>,
 }
 
 /// `statefulset_controller_statefulset_unavailable_replicas` and `…_max_unavailable` (upstream `pkg/controller/statefulset/metrics`).
@@ -46,6 +61,17 @@ pub(crate) struct AvailabilityMetrics {
 
 /// What upstream's version gauge keeps of a version, so that a float has it exactly (`client-go/tools/cache`).
 const VERSION_DIGITS: u64 = 1_000_000_000_000_000;
+/// Children, the kind of their owners, and what that is called.
+const OWNERS: &[(&str, OwnerKind, &str)] = &[
+    ("replicasets", OwnerKind::Deployment, "deployments"),
+    ("pods", OwnerKind::ReplicaSet, "replicasets"),
+    ("pods", OwnerKind::StatefulSet, "statefulsets"),
+    ("controllerrevisions", OwnerKind::StatefulSet, "statefulsets"),
+];
+/// What has replicas.
+const REPLICATED: &[&str] = &["deployments", "replicasets", "statefulsets"];
+/// For how many seconds something has been as it is, at least.
+const FOR_SECONDS: &[(&str, u64)] = &[("0", 0), ("60", 60), ("600", 600), ("3600", 3600)];
 /// What upstream's label `name` has its program's name for.
 const PROGRAM: &str = "workloads-controller-manager";
 
@@ -92,44 +118,110 @@ impl CacheMetrics {
                 &["resource"],
             )?,
             synced: IntGaugeVec::new(own("cache_synced", "Whether a cache has been filled."), &["resource"])?,
+            bytes: IntGaugeVec::new(
+                own("cached_bytes", "Bytes that the objects in a cache take, without what they share and without indexes."),
+                &["resource"],
+            )?,
+            owners: IntGaugeVec::new(
+                own(
+                    "owners",
+                    "Number of owners, by how many children of a resource they have, as a range; those without any are not counted.",
+                ),
+                &["owner", "resource", "children"],
+            )?,
+            most_children: IntGaugeVec::new(
+                own("most_children", "The most children of a resource that one owner has."),
+                &["owner", "resource"],
+            )?,
+            below: IntGaugeVec::new(
+                own(
+                    "below_desired_objects",
+                    "Number of objects that have had fewer available replicas than spec.replicas for at least that many seconds, as seen here.",
+                ),
+                &["resource", "for_seconds"],
+            )?,
+            longest_below: GaugeVec::new(
+                own(
+                    "longest_below_desired_seconds",
+                    "For how many seconds the object has had fewer available replicas than spec.replicas that has had so for longest, as seen here.",
+                ),
+                &["resource"],
+            )?,
             looks: RwLock::default(),
         }));
         registry.register(Box::new(metrics.clone()))?;
         Ok(metrics)
     }
 
-    /// One more cache.
-    pub(crate) fn add<O: Object>(&self, resource: &'static Resource, store: Store<O>, source: SourceHandle) {
-        let look = move || {
-            let (reached, status) = (store.reached(), source.status());
-            let failing = status.failing_since.and_then(|since| Instant::now().checked_duration_since(since));
+    /// One more cache, which is not filled yet.
+    pub(crate) fn add<O: Counted>(&self, resource: &'static Resource, store: Store<O>, source: SourceHandle) {
+        let tally = Arc::new(Tally::default());
+        store.add_handler(tally.clone());
+        let counted = Arc::clone(&tally);
+        let ask = move || {
+            let (now, reached, status) = (Instant::now(), store.reached(), source.status());
+            let failing = status.failing_since.and_then(|since| now.checked_duration_since(since));
             Cached {
                 objects: store.len(),
+                bytes: counted.bytes(),
+                below: counted.below_desired(now),
                 version: reached.version.0 % VERSION_DIGITS,
                 failing: failing.map_or(0.0, |failing| failing.as_secs_f64()),
                 synced: status.synced,
             }
         };
-        self.0.looks.write().push((resource, Box::new(look)));
+        self.0.looks.write().push(Look { resource, tally, ask: Box::new(ask) });
+    }
+}
+
+// === impl Caches ===
+
+impl Caches {
+    fn gauges(&self) -> [&dyn Collector; 9] {
+        let Self { objects, bytes, version, failing, synced, owners, most_children, below, longest_below, .. } = self;
+        [objects, bytes, version, failing, synced, owners, most_children, below, longest_below]
+    }
+
+    fn set(&self, resource: &Resource, cached: &Cached) {
+        let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        let labels = [resource.plural];
+        self.objects.with_label_values(&labels).set(count(cached.objects));
+        self.bytes.with_label_values(&labels).set(count(cached.bytes));
+        self.version.with_label_values(&[PROGRAM, resource.group, resource.version, resource.plural]).set(cached.version as f64);
+        self.failing.with_label_values(&labels).set(cached.failing);
+        self.synced.with_label_values(&labels).set(i64::from(cached.synced));
+        if REPLICATED.contains(&resource.plural) {
+            for (label, least) in FOR_SECONDS {
+                let objects = cached.below.iter().filter(|below| below.as_secs() >= *least).count();
+                self.below.with_label_values(&[resource.plural, label]).set(count(objects));
+            }
+            let longest = cached.below.iter().max().copied().unwrap_or_default();
+            self.longest_below.with_label_values(&labels).set(longest.as_secs_f64());
+        }
+    }
+
+    fn set_children(&self, resource: &Resource, tally: &Tally) {
+        for (_, kind, owner) in OWNERS.iter().filter(|(children, ..)| *children == resource.plural) {
+            let Children { owners, most } = tally.children_of(*kind);
+            for ((range, _), owners) in RANGES.iter().zip(owners) {
+                self.owners.with_label_values(&[owner, resource.plural, range]).set(i64::try_from(owners).unwrap_or(i64::MAX));
+            }
+            self.most_children.with_label_values(&[owner, resource.plural]).set(i64::from(most));
+        }
     }
 }
 
 impl Collector for CacheMetrics {
     fn desc(&self) -> Vec<&Desc> {
-        let Caches { objects, version, failing, synced, .. } = &*self.0;
-        [objects.desc(), version.desc(), failing.desc(), synced.desc()].concat()
+        self.0.gauges().into_iter().flat_map(Collector::desc).collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let Caches { objects, version, failing, synced, looks } = &*self.0;
-        for (resource, look) in &*looks.read() {
-            let cached = look();
-            objects.with_label_values(&[resource.plural]).set(i64::try_from(cached.objects).unwrap_or(i64::MAX));
-            version.with_label_values(&[PROGRAM, resource.group, resource.version, resource.plural]).set(cached.version as f64);
-            failing.with_label_values(&[resource.plural]).set(cached.failing);
-            synced.with_label_values(&[resource.plural]).set(i64::from(cached.synced));
+        for Look { resource, tally, ask } in &*self.0.looks.read() {
+            self.0.set(resource, &ask());
+            self.0.set_children(resource, tally);
         }
-        [objects.collect(), version.collect(), failing.collect(), synced.collect()].concat()
+        self.0.gauges().into_iter().flat_map(Collector::collect).collect()
     }
 }
 

@@ -11,6 +11,7 @@ use machinery::explain::{Records, SyncMetrics};
 use machinery::guard::{Guard, Guarded};
 use machinery::queue::WorkQueue;
 use machinery::sync::Controller;
+use model::plan::{CONTROLLERREVISIONS, PERSISTENTVOLUMECLAIMS, PODS, REPLICASETS, Resource};
 use model::{
     ControllerRevisionDecoder, DeploymentDecoder, ObjectKey, PersistentVolumeClaimDecoder, PodDecoder, ReplicaSetDecoder,
     StatefulSetDecoder,
@@ -48,7 +49,7 @@ impl App {
         reconciler.listen();
         // It does not count its writes: their names are given, so that none can be made twice.
         let executor = self.executor("deployment-controller", Arc::new(Expectations::default()))?;
-        let (records, metrics) = self.journal("deployment")?;
+        let (records, metrics) = self.journal("deployment", &[&REPLICASETS])?;
         Ok(Arc::new(Controller { reconciler, executor, guard: Some(guard), queue, clock: self.clock.clone(), records, metrics }))
     }
 
@@ -78,7 +79,7 @@ impl App {
         };
         reconciler.listen();
         let executor = self.executor("replicaset-controller", expectations)?;
-        let (records, metrics) = self.journal("replicaset")?;
+        let (records, metrics) = self.journal("replicaset", &[&PODS])?;
         Ok(Arc::new(Controller { reconciler, executor, guard, queue, clock: self.clock.clone(), records, metrics }))
     }
 
@@ -113,7 +114,7 @@ impl App {
         reconciler.listen();
         // It does not count its writes: their names are given, so that none can be made twice.
         let executor = self.executor("statefulset-controller", Arc::new(Expectations::default()))?;
-        let (records, metrics) = self.journal("statefulset")?;
+        let (records, metrics) = self.journal("statefulset", &[&PODS, &PERSISTENTVOLUMECLAIMS, &CONTROLLERREVISIONS])?;
         Ok(Arc::new(Controller { reconciler, executor, guard, queue, clock: self.clock.clone(), records, metrics }))
     }
 
@@ -131,9 +132,10 @@ impl App {
     }
 
     /// What a controller's syncs come to, kept and counted.
-    fn journal(&self, controller: &str) -> anyhow::Result<(Arc<Records>, SyncMetrics)> {
+    fn journal(&self, controller: &str, children: &[&Resource]) -> anyhow::Result<(Arc<Records>, SyncMetrics)> {
         let records = Arc::new(Records::default());
         let metrics = SyncMetrics::register(controller, &records, self.clock.clone(), &self.registry)?;
+        children.iter().for_each(|resource| metrics.writes(resource));
         Ok((records, metrics))
     }
 
@@ -143,10 +145,11 @@ impl App {
         let limited =
             |client: &ApiClient| client.limited_apart(self.options.connection.kube_api_qps, self.options.connection.kube_api_burst);
         let (client, events) = (limited(&writes), limited(&events));
-        let teller = ApiWriter::new(events, self.fence.clone());
+        let fence = self.fence_of(controller);
+        let teller = ApiWriter::new(events, fence.clone());
         let (recorder, sink) = events::recorder(controller, teller, self.clock.clone(), &self.registry)?;
         self.spawn("event sink", |ending| sink.run(ending));
-        Ok(Executor::new(client, recorder, expectations, self.clock.clone(), random_seed(), self.fence.clone(), self.stopping.clone()))
+        Ok(Executor::new(client, recorder, expectations, self.clock.clone(), random_seed(), fence, self.stopping.clone()))
     }
 
     /// What a controller writes through: in the name of its service account, which is called as it is, if that is asked for.

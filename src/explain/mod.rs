@@ -38,14 +38,14 @@ impl Witnesses {
     }
 
     /// Adds the pages.
-    pub(crate) fn install(self, pages: &Pages, stance: impl Fn() -> Stance + Send + Sync + 'static) {
+    pub(crate) fn install(self, pages: &Pages, stance: impl Fn(&Resource) -> Stance + Send + Sync + 'static) {
         pages.add(PATH, Listed::Yes, move |asked| match self.find(&asked.path) {
             Ok(Some((controller, key))) => controller.explain(&key).map_or_else(
                 || {
                     let plural = controller.resource().plural;
                     answer::error(StatusCode::NOT_FOUND, &format!("{plural} {:?} not found in namespace {:?}", key.name, key.namespace))
                 },
-                |explanation| answer::json_page(&json!(Told::of(&explanation, stance()))),
+                |explanation| answer::json_page(&json!(Told::of(&explanation, stance(controller.resource())))),
             ),
             Ok(None) => answer::json_page(&json!(ToldList { items: self.open() })),
             Err(problem) => answer::error(StatusCode::NOT_FOUND, &problem),

@@ -9,6 +9,7 @@
 mod api;
 mod election;
 mod lease;
+mod migration;
 mod protocol;
 mod standing;
 #[cfg(test)]
@@ -25,7 +26,6 @@ use machinery::events::EventRecorder;
 use machinery::fence::{BootClock, Fence};
 use machinery::source::Backoff;
 use model::Uid;
-use prometheus::Registry;
 use tokio::runtime::Runtime;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -34,15 +34,18 @@ use tracing::error;
 use self::api::HttpLease;
 use self::election::{Election, Ended};
 use self::lease::{Holder, Lease};
+pub(crate) use self::migration::{MigrationConfig, Place};
 use self::protocol::{Protocol, Rules};
-pub(crate) use self::standing::Role;
 use self::standing::Standing;
+pub(crate) use self::standing::{ElectionMetrics, Role};
 use crate::options::LeaderElectionOptions;
 
 /// A candidacy, as the rest of the process sees it.
 pub(crate) struct Leadership {
     role: watch::Receiver<Role>,
     standing: Arc<Standing>,
+    /// Whether the lease is given up in the end.
+    releases: bool,
     resign: CancellationToken,
     ended: oneshot::Receiver<()>,
 }
@@ -50,10 +53,14 @@ pub(crate) struct Leadership {
 /// What a candidacy needs of the process.
 pub(crate) struct Candidacy<'a> {
     pub(crate) options: &'a LeaderElectionOptions,
+    /// The lease's name.
+    pub(crate) lease: &'a str,
+    /// What we are called in all leases.
+    pub(crate) identity: &'a str,
     pub(crate) config: &'a kube::Config,
     pub(crate) client: &'a ClientOptions,
     pub(crate) client_metrics: &'a ClientMetrics,
-    pub(crate) registry: &'a Registry,
+    pub(crate) metrics: &'a ElectionMetrics,
     /// Tells who became leader.
     pub(crate) recorder: EventRecorder,
     /// Open while we lead.
@@ -75,9 +82,19 @@ impl Leadership {
     }
 
     /// Waits until we lead.
-    pub(crate) async fn leading(&mut self) {
-        if self.role.wait_for(|role| *role == Role::Leader).await.is_err() {
-            std::future::pending::<()>().await;
+    pub(crate) fn leading(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut role = self.role.clone();
+        async move {
+            if role.wait_for(|role| *role == Role::Leader).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Tells that we are about to resign, if we lead. Nothing is told after that.
+    pub(crate) fn stopping(&self) {
+        if self.releases {
+            self.standing.stopping();
         }
     }
 
@@ -99,10 +116,10 @@ impl Leadership {
 /// # Errors
 /// When its client or its thread cannot be set up.
 pub(crate) fn start(candidacy: Candidacy<'_>) -> anyhow::Result<Leadership> {
-    let Candidacy { options, config, client, client_metrics, registry, recorder, fence } = candidacy;
-    let rules = rules(options);
+    let Candidacy { options, lease, identity, config, client, client_metrics, metrics, recorder, fence } = candidacy;
+    let rules = rules(options, lease, identity);
     let clock = BootClock::default();
-    let standing = Arc::new(Standing::new(rules.clone(), clock.clone(), recorder, registry)?);
+    let standing = Arc::new(Standing::new(rules.clone(), clock.clone(), recorder, metrics));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime of leader election")?;
     let client = {
         let _guard = runtime.enter();
@@ -139,7 +156,7 @@ pub(crate) fn start(candidacy: Candidacy<'_>) -> anyhow::Result<Leadership> {
         std::process::exit(1);
     };
     std::thread::Builder::new().name("leader-election".to_owned()).spawn(work).context("starting the thread of leader election")?;
-    Ok(Leadership { role, standing, resign, ended })
+    Ok(Leadership { role, standing, releases: options.leader_elect_release_on_exit, resign, ended })
 }
 
 fn campaign(
@@ -157,11 +174,11 @@ fn campaign(
     })
 }
 
-fn rules(options: &LeaderElectionOptions) -> Rules {
+fn rules(options: &LeaderElectionOptions, lease: &str, identity: &str) -> Rules {
     Rules {
         namespace: options.leader_elect_resource_namespace.clone(),
-        name: options.leader_elect_resource_name.clone(),
-        me: Holder { identity: identity(), duration: options.leader_elect_lease_duration },
+        name: lease.to_owned(),
+        me: Holder { identity: identity.to_owned(), duration: options.leader_elect_lease_duration },
         renew_deadline: options.leader_elect_renew_deadline,
         retry_period: options.leader_elect_retry_period,
     }
@@ -169,7 +186,7 @@ fn rules(options: &LeaderElectionOptions) -> Rules {
 
 /// Host name and something random (upstream `controllermanager.go`: `id = id + "_" + string(uuid.NewUUID())`): a process that comes back
 /// on the same host is not the one before.
-fn identity() -> String {
+pub(crate) fn identity() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}_{}", host.trim(), Uid(fastrand::u128(..)))
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use machinery::events::EventRecorder;
 use machinery::fence::BootClock;
-use model::ObjectKey;
 use model::plan::{Event, ObjectRef, Resource, Severity};
+use model::{ObjectKey, ResourceVersion, Uid};
 use parking_lot::Mutex;
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 use tokio::sync::watch;
@@ -31,9 +31,19 @@ pub(super) struct Standing {
     clock: BootClock,
     /// When the request was begun that renewed last.
     renewed: Mutex<Option<Duration>>,
+    /// The lease when we took it.
+    lease: Mutex<Option<(Uid, ResourceVersion)>>,
     status: IntGauge,
     slow_path: IntCounter,
-    recorder: EventRecorder,
+    /// None once we have told that we stop.
+    recorder: Mutex<Option<EventRecorder>>,
+}
+
+/// Upstream's metrics (`component-base/metrics/prometheus/clientgo/leaderelection`), for any number of leases.
+#[derive(Clone, Debug)]
+pub(crate) struct ElectionMetrics {
+    status: IntGaugeVec,
+    slow_path: IntCounterVec,
 }
 
 /// `coordination.k8s.io/v1` Lease.
@@ -42,11 +52,11 @@ static LEASES: Resource = Resource { group: "coordination.k8s.io", version: "v1"
 /// Upstream KCM's `leaderElectionHealthzAdaptorTimeout`.
 const EXPIRED_FOR: Duration = Duration::from_secs(20);
 
-// === impl Standing ===
+// === impl ElectionMetrics ===
 
-impl Standing {
-    /// The metrics are upstream's (`component-base/metrics/prometheus/clientgo/leaderelection`).
-    pub(super) fn new(rules: Rules, clock: BootClock, recorder: EventRecorder, registry: &Registry) -> Result<Self, prometheus::Error> {
+impl ElectionMetrics {
+    /// Registers them.
+    pub(crate) fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
         let help = "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master. \
                     'name' is the string used to identify the lease. Please make sure to group by name.";
         let status = IntGaugeVec::new(Opts::new("leader_election_master_status", help), &["name"])?;
@@ -55,15 +65,24 @@ impl Standing {
         let slow_path = IntCounterVec::new(Opts::new("leader_election_slowpath_total", help), &["name"])?;
         registry.register(Box::new(status.clone()))?;
         registry.register(Box::new(slow_path.clone()))?;
-        Ok(Self {
+        Ok(Self { status, slow_path })
+    }
+}
+
+// === impl Standing ===
+
+impl Standing {
+    pub(super) fn new(rules: Rules, clock: BootClock, recorder: EventRecorder, metrics: &ElectionMetrics) -> Self {
+        Self {
             role: watch::Sender::new(Role::Candidate),
             clock,
             renewed: Mutex::new(None),
-            status: status.with_label_values(&[&rules.name]),
-            slow_path: slow_path.with_label_values(&[&rules.name]),
-            recorder,
+            lease: Mutex::new(None),
+            status: metrics.status.with_label_values(&[&rules.name]),
+            slow_path: metrics.slow_path.with_label_values(&[&rules.name]),
+            recorder: Mutex::new(Some(recorder)),
             rules,
-        })
+        }
     }
 
     pub(super) fn follow(&self) -> watch::Receiver<Role> {
@@ -72,11 +91,26 @@ impl Standing {
 
     pub(super) fn leading(&self, lease: &Lease) {
         self.status.set(1);
+        *self.lease.lock() = Some((lease.uid(), lease.version()));
         self.role.send_replace(Role::Leader);
+        self.tell("became leader");
+    }
+
+    /// Tells, once, that we are about to give the lease up, if we hold it (upstream `leaderelection.go` `renew`).
+    pub(super) fn stopping(&self) {
+        if *self.role.borrow() == Role::Leader {
+            self.tell("stopped leading");
+        }
+        *self.recorder.lock() = None;
+    }
+
+    fn tell(&self, what: &str) {
+        let (recorder, lease) = (self.recorder.lock(), *self.lease.lock());
+        let (Some(recorder), Some((uid, resource_version))) = (&*recorder, lease) else { return };
         let key = ObjectKey::new(&*self.rules.namespace, &*self.rules.name);
-        let lease = ObjectRef { resource: &LEASES, key, uid: lease.uid(), resource_version: lease.version() };
-        let message = format!("{} became leader", self.rules.me.identity);
-        self.recorder.record(&lease, Event { severity: Severity::Normal, reason: "LeaderElection", message });
+        let lease = ObjectRef { resource: &LEASES, key, uid, resource_version };
+        let message = format!("{} {what}", self.rules.me.identity);
+        recorder.record(&lease, Event { severity: Severity::Normal, reason: "LeaderElection", message });
     }
 
     pub(super) fn standing_by(&self) {

@@ -161,6 +161,16 @@ impl ControllerName {
         }
     }
 
+    /// The older name, which its queue and its metrics have, too.
+    pub(crate) fn alias(self) -> &'static str {
+        CONTROLLERS.iter().find(|(controller, ..)| *controller == self).map_or("", |(.., alias)| alias)
+    }
+
+    /// Whether this is one of its names.
+    pub(crate) fn is_named(self, name: &str) -> bool {
+        name == self.as_str() || name == self.alias()
+    }
+
     /// All of them.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         CONTROLLERS.iter().map(|(controller, ..)| *controller)

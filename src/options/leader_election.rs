@@ -64,6 +64,21 @@ pub(crate) struct LeaderMigrationOptions {
 /// client-go's `JitterFactor`.
 const JITTER_FACTOR: f64 = 1.2;
 
+// === impl LeaderMigrationOptions ===
+
+impl LeaderMigrationOptions {
+    /// Upstream leaves it at that if there is no leader election: then both programs would work.
+    ///
+    /// # Errors
+    /// A sentence that names the flag.
+    pub(crate) fn validate(&self, election: &LeaderElectionOptions) -> Result<(), String> {
+        if self.enable_leader_migration && !election.leader_elect {
+            return Err("--enable-leader-migration: needs --leader-elect".to_owned());
+        }
+        Ok(())
+    }
+}
+
 // === impl LeaderElectionOptions ===
 
 impl LeaderElectionOptions {

@@ -157,6 +157,7 @@ impl Options {
         self.ignored = flags.into_iter().map(Ignored::Flag).chain(others.into_iter().map(Ignored::Gate)).collect();
         self.logging.validate(&self.gates)?;
         self.leader_election.validate()?;
+        self.leader_migration.validate(&self.leader_election)?;
         self.controllers.enabled().map(|_| ())
     }
 }

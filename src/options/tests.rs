@@ -45,6 +45,7 @@ fn bad_flags_are_named() {
         (&["--mode", "watch"], "--mode"),
         (&["--observe-overdue-after", "0"], "--observe-overdue-after"),
         (&["--kube-api-content-type", "application/json"], "--kube-api-content-type"),
+        (&["--enable-leader-migration"], "--enable-leader-migration: needs --leader-elect"),
         (&["--emulated-version", "1.33"], "--emulated-version"),
         (&["--emulated-version=1.36", "--feature-gates=StatefulSetRecreateStrategy=true"], "StatefulSetRecreateStrategy"),
         (&["--version=v1.2.3"], "--version"),

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::leader::election::{Election, Ended, LeaseApi};
 use crate::leader::protocol::{Loss, Protocol};
-use crate::leader::standing::{Role, Standing};
+use crate::leader::standing::{ElectionMetrics, Role, Standing};
 
 /// What happens to a candidate's next request.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -101,7 +101,7 @@ impl Server {
         let registry = Registry::new();
         let (wall, jumps) = Clock::test(NOW);
         let (recorder, _) = events::recorder("test", NoEvents, Clock::system(), &registry).unwrap();
-        let standing = Arc::new(Standing::new(rules(name), clock.clone(), recorder, &registry).unwrap());
+        let standing = Arc::new(Standing::new(rules(name), clock.clone(), recorder, &ElectionMetrics::register(&registry).unwrap()));
         let (seen, watched) = watch::channel(None);
         if watching {
             self.watches.borrow_mut().push(seen);
@@ -376,7 +376,7 @@ async fn a_leader_that_hangs_beyond_its_lease_is_not_healthy() {
     let (clock, now) = BootClock::test(seconds(1000.0));
     let registry = Registry::new();
     let (recorder, _) = events::recorder("test", NoEvents, Clock::system(), &registry).unwrap();
-    let standing = Standing::new(rules("a"), clock, recorder, &registry).unwrap();
+    let standing = Standing::new(rules("a"), clock, recorder, &ElectionMetrics::register(&registry).unwrap());
     let at = |seconds: u64| now.store(seconds * 1_000_000_000, std::sync::atomic::Ordering::SeqCst);
     at(9999);
     assert_eq!(standing.check(), Ok(()), "a standby is healthy");

@@ -156,7 +156,7 @@ mod tests {
             ("b.inside.example", inside),
             ("x.deep.example", given),
             ("x.y.deep.example", &default),
-            ("unused.example", inside),
+            ("unused.example", &default),
             ("later", later),
             ("elsewhere", &default),
         ] {

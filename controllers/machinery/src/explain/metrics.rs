@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::plan::{Outcome, Outcomes, Plan, Rule};
+use model::plan::{Outcome, Outcomes, Plan, Resource, Rule};
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{Gauge, GaugeVec, IntCounterVec, IntGaugeVec, Opts, Registry};
@@ -32,6 +32,28 @@ struct Open {
 
 const NANOS: f64 = 1e9;
 
+/// The API server's reasons that a write can meet (apimachinery `meta/v1/types.go` `StatusReason`); admission webhooks make up others.
+const REASONS: &[&str] = &[
+    "AlreadyExists",
+    "BadRequest",
+    "Conflict",
+    "Expired",
+    "Forbidden",
+    "Gone",
+    "InternalError",
+    "Invalid",
+    "MethodNotAllowed",
+    "NotFound",
+    "RequestEntityTooLarge",
+    "ServerTimeout",
+    "ServiceUnavailable",
+    "Timeout",
+    "TooManyRequests",
+    "Unauthorized",
+    OTHER,
+];
+const OTHER: &str = "Other";
+
 fn opts(controller: &str, name: &str, help: &str) -> Opts {
     Opts::new(format!("workloads_controller_manager_{name}"), help).const_label("controller", controller)
 }
@@ -54,10 +76,20 @@ impl SyncMetrics {
         for rule in Rule::ALL.iter().filter(|rule| rule.ends().is_none()) {
             writes.with_label_values(&[rule.id()]);
         }
-        let refused =
-            counter("writes_refused_total", "Number of writes that the API server refused, by its reason.", &["resource", "reason"])?;
+        let refused = counter(
+            "writes_refused_total",
+            "Number of writes of children that the API server refused, by its reason; of pods, these are rejected pods.",
+            &["resource", "reason"],
+        )?;
         registry.register(Box::new(Open::new(controller, Arc::clone(records), clock)?))?;
         Ok(Self { syncs, writes, refused })
+    }
+
+    /// The controller writes this resource: what may be refused of that is there from the start, too.
+    pub fn writes(&self, resource: &Resource) {
+        for reason in REASONS {
+            self.refused.with_label_values(&[resource.plural, reason]);
+        }
     }
 
     /// A sync has ended.
@@ -71,7 +103,8 @@ impl SyncMetrics {
             match outcome {
                 Outcome::Done { .. } => self.writes.with_label_values(&[step.reason.id()]).inc(),
                 Outcome::Failed(error) if error.code != 0 => {
-                    self.refused.with_label_values(&[step.action.resource().plural, &error.reason]).inc();
+                    let reason = REASONS.iter().find(|reason| **reason == error.reason).unwrap_or(&OTHER);
+                    self.refused.with_label_values(&[step.action.resource().plural, reason]).inc();
                 }
                 Outcome::Failed(_) | Outcome::Unknown(_) | Outcome::NotSent => {}
             }
@@ -140,7 +173,7 @@ impl Collector for Open {
 
 #[cfg(test)]
 mod tests {
-    use model::plan::Wait;
+    use model::plan::{PODS, Wait};
     use model::{ObjectKey, Time, Uid};
     use prometheus::TextEncoder;
 
@@ -153,6 +186,7 @@ mod tests {
         let records = Arc::new(Records::default());
         let (clock, _) = Clock::test(Time(100_000_000_000));
         let sut = SyncMetrics::register("deployment", &records, clock, &registry).unwrap();
+        sut.writes(&PODS);
         let page = || TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
         let sample = |name: &str, labels: &str, value: &str| {
             format!("workloads_controller_manager_{name}{{controller=\"deployment\"{labels}}} {value}\n")
@@ -165,6 +199,8 @@ mod tests {
             ("longest_failure_seconds", ""),
             ("syncs_total", ",outcome=\"failed\""),
             ("writes_total", ",rule=\"new-template\""),
+            ("writes_refused_total", ",reason=\"Forbidden\",resource=\"pods\""),
+            ("writes_refused_total", ",reason=\"Other\",resource=\"pods\""),
         ] {
             assert!(zero.contains(&sample(name, labels, "0")), "{name}{labels} in\n{zero}");
         }
