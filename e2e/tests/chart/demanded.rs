@@ -1,6 +1,7 @@
 //! The chart's rights against what the program asks of a real API server: no less, and no more.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::controlplane::ControllerManager;
@@ -10,11 +11,14 @@ use serde_json::{Value, json};
 
 use crate::installed::{Installed, binding, post, put, reader};
 use crate::rig::Shared;
-use crate::rights::{Follower, Right};
+use crate::rights::{self, Follower, Right};
 use crate::support::{PATIENCE, Space};
 use crate::{features, helm};
 
 const CONTROLLERS: [&str; 3] = ["deployment-controller", "replicaset-controller", "statefulset-controller"];
+
+/// How often the audit log is looked at.
+const PERIOD: Duration = Duration::from_millis(100);
 
 /// The chart's own roles.
 const EXPLICIT: &str = r#"rbac.mode="explicit""#;
@@ -108,7 +112,7 @@ async fn grown(plane: &ControlPlane, name: &str, set: &[&str]) -> Result<()> {
                 let path = format!("/apis/rbac.authorization.k8s.io/v1/clusterroles/{role}");
                 put(plane, &path, &cluster_role(&role, &rights)).await?;
             }
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            tokio::time::sleep(PERIOD).await;
         }
     };
     let work = async { tokio::try_join!(features::all(&space), running.read_by(&token)).map(drop) };
@@ -150,24 +154,52 @@ async fn used(plane: &ControlPlane, installed: &[Installed]) -> Result<BTreeMap<
         granted(plane, one).await?;
         running.push(one.start(plane, 2)?);
     }
-    features::all(&space).await?;
-    for one in &running {
-        one.read_by(&token).await?;
-    }
+    let mut used = Used { installed, rights: BTreeMap::new() };
+    let work = async {
+        features::all(&space).await?;
+        for one in &running {
+            one.read_by(&token).await?;
+        }
+        anyhow::Ok(())
+    };
+    // What is refused is waited for in vain.
+    let watch = async {
+        loop {
+            used.note(log.next()?)?;
+            tokio::time::sleep(PERIOD).await;
+        }
+    };
+    let worked: Result<()> = tokio::select! {
+        refused = watch => refused,
+        worked = work => worked,
+    };
+    worked?;
     for one in running {
         one.stop().await?;
     }
-    let (mut used, mut refused): (BTreeMap<String, BTreeSet<Right>>, Vec<String>) = (BTreeMap::new(), Vec::new());
-    for request in log.next()? {
-        let is_ours = installed.iter().any(|one| one.user == request.user) || CONTROLLERS.iter().any(|name| request.user.ends_with(name));
-        match request.missed {
-            Some(right) if is_ours => refused.push(format!("{right}: {}", request.text)),
-            Some(_) => {}
-            None => drop(used.entry(request.user).or_default().insert(request.right)),
+    used.note(log.next()?)?;
+    Ok(used.rights)
+}
+
+/// Rights by user.
+struct Used<'a> {
+    installed: &'a [Installed],
+    rights: BTreeMap<String, BTreeSet<Right>>,
+}
+
+impl Used<'_> {
+    /// Takes note of requests; it is an error if one of ours was refused.
+    fn note(&mut self, requests: Vec<rights::Request>) -> Result<()> {
+        for request in requests {
+            let is_installed = self.installed.iter().any(|one| one.user == request.user);
+            let is_ours = is_installed || CONTROLLERS.iter().any(|name| request.user.ends_with(name));
+            match request.missed {
+                Some(right) => ensure!(!is_ours, "{right} is refused: {}", request.text),
+                None => drop(self.rights.entry(request.user).or_default().insert(request.right)),
+            }
         }
+        Ok(())
     }
-    ensure!(refused.is_empty(), "refused:\n{}", refused.join("\n"));
-    Ok(used)
 }
 
 fn cluster_role(name: &str, rights: &BTreeSet<Right>) -> Value {
