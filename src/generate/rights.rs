@@ -1,7 +1,8 @@
 //! The rights that the user of kubeadm's `controller-manager.conf` lacks.
 //!
-//! It may list and watch everything, tell events, review clients, make service accounts and their tokens, and create leases; of leases it
-//! may read and renew only kube-controller-manager's own (`plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go`).
+//! It may list and watch everything, tell events, review clients, make service accounts and their tokens, and read and write the leases of
+//! `kube-system` (`plugin/pkg/auth/authorizer/rbac/bootstrappolicy`: the ClusterRole `system:kube-controller-manager` in `policy.go`, the Role
+//! `system::leader-locking-kube-controller-manager` in `namespace_policy.go`).
 
 use serde_json::{Value, json};
 
@@ -10,6 +11,8 @@ use crate::options::{ControllerName, Mode, Options};
 /// kubeadm's user.
 const USER: &str = "system:kube-controller-manager";
 const GROUP: &str = "rbac.authorization.k8s.io";
+/// Where it has its rights to leases.
+const GRANTED: &str = "kube-system";
 const NAME: &str = "workloads-controller-manager";
 
 /// The objects that give it what the program, started with these options, needs besides; none if it needs nothing.
@@ -22,12 +25,13 @@ pub(super) fn objects(options: &Options, controllers: &[ControllerName]) -> Vec<
         return vec![role("ClusterRole", &name, None, &rules), binding(&name, "ClusterRole", &name, None)];
     }
     let mut objects = Vec::new();
-    if let Some((namespace, lease)) = options.leader_election.lease() {
-        let lease_rule = json!({
-            "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": [lease], "verbs": ["get", "update"],
-        });
+    if let Some((namespace, lease)) = options.leader_election.lease().filter(|(namespace, _)| namespace != GRANTED) {
+        let rules = json!([
+            {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": [lease], "verbs": ["get", "update"]},
+            {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
+        ]);
         let name = format!("{NAME}:leader-election");
-        objects.push(role("Role", &name, Some(&namespace), &json!([lease_rule])));
+        objects.push(role("Role", &name, Some(&namespace), &rules));
         objects.push(binding(&name, "Role", &name, Some(&namespace)));
     }
     if !options.connection.use_service_account_credentials {

@@ -13,7 +13,7 @@ use crate::options::Options;
 /// since 1.34; the kubeconfig is a file of the node.
 ///
 /// By default it is kubeadm's controller-manager.conf, whose user may not create pods: each controller writes in the name of its service
-/// account. That user needs a few rights more, which --print-rbac prints; apply them before the manifest is put in place.
+/// account. What else that user may need, --print-rbac prints; apply it before the manifest is put in place.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct StaticPodOptions {
     /// The image.
@@ -221,13 +221,14 @@ mod tests {
 
     #[test]
     fn rights_follow_the_flags() {
+        let nothing = generated(&["--print-rbac"]).unwrap();
+        assert!(nothing.starts_with("# The user has every right"), "{nothing}");
         let lease = ["Role workloads-controller-manager:leader-election", "RoleBinding workloads-controller-manager:leader-election"];
-        assert_eq!(names(&["--print-rbac"]), lease);
+        assert_eq!(names(&["--print-rbac", "--", "--leader-elect-resource-namespace=a"]), lease);
         let own = names(&["--print-rbac", "--use-service-account-credentials=false", "--", "--controllers=replicaset"]);
-        assert_eq!(own[2..], ["ClusterRoleBinding workloads-controller-manager:replicaset-controller"]);
+        assert_eq!(own, ["ClusterRoleBinding workloads-controller-manager:replicaset-controller"]);
         let observe = ["ClusterRole workloads-controller-manager:observe", "ClusterRoleBinding workloads-controller-manager:observe"];
         assert_eq!(names(&["--print-rbac", "--", "--mode=observe"]), observe);
-        assert!(generated(&["--print-rbac", "--", "--leader-elect=false"]).unwrap().starts_with("# The user has every right"));
     }
 
     #[test]

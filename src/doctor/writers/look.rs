@@ -49,6 +49,9 @@ pub(crate) const NAMESPACE: &str = "kube-system";
 const PAGE: usize = 500;
 const PAGES: usize = 4;
 
+/// Clocks that differ by less are the same here; in nanoseconds.
+const APART: u64 = 2_000_000_000;
+
 const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 const JSON: &str = "application/json";
 
@@ -265,6 +268,8 @@ fn manager_lease(lease: Object<LeaseSpec>) -> ManagerLease {
         (Some(written), Some(renewed)) => written.nanos_since(renewed),
         _ => 0,
     };
+    // Less is what cutting to seconds makes of a clock that agrees.
+    let ahead = if ahead.unsigned_abs() < APART { 0 } else { ahead };
     let acquired = spec.acquire_time.as_deref().and_then(time).map(|at| Time(at.0.saturating_sub(ahead)));
     ManagerLease {
         holder: spec.holder_identity.unwrap_or_default(),
