@@ -3,7 +3,7 @@
 # for what its container runtime starts. All processes, mounts, networks and cgroups end with the command, or with this script.
 #
 # Usage: sandbox.sh --check               installs Debian packages that are missing; says in one sentence why a machine cannot, and exits with 3
-#        sandbox.sh FOLDER COMMAND...     FOLDER is made, and removed again if the command succeeds; else the logs in it stay
+#        sandbox.sh FOLDER COMMAND...     FOLDER is made, and removed again; but when the command fails, the logs in it stay
 #
 # The command finds in its environment
 #   NODE_FOLDER   FOLDER
@@ -11,7 +11,7 @@
 #   NODE_ADDRESS  the machine's address
 #   WCM_KEEP      if set, the logs stay in any case
 #
-# cgroup v1 and v2. Whoever kills this script with SIGKILL ends all processes, too; empty cgroups then stay until the next start.
+# cgroup v1 and v2. Whoever kills this script with SIGKILL ends all processes, too; empty cgroups and the folder then stay until the next start.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 prefix=workloads-node
@@ -53,14 +53,20 @@ remove_cgroup() {
   return 1
 }
 
-# What a script that was killed could not remove.
-remove_stale_cgroups() {
+alive() { grep -qs sandbox.sh "/proc/$1/cmdline"; }
+
+# What scripts that were killed could not remove; the last part is that of folders beside this one that are named after their processes.
+remove_stale() {
   local hierarchy folder pid
   for hierarchy in $(hierarchies); do
     for folder in "$hierarchy/$prefix"-*; do
       pid=${folder##*-}
-      [ ! -d "$folder" ] || grep -qs sandbox.sh "/proc/$pid/cmdline" || remove_cgroup "$prefix-$pid" || true
+      [ ! -d "$folder" ] || alive "$pid" || remove_cgroup "$prefix-$pid" || true
     done
+  done
+  for folder in "$(dirname "$1")"/[0-9]*/lib; do
+    folder=${folder%/lib}
+    [ ! -d "$folder" ] || alive "${folder##*/}" || rm -rf "$folder"
   done
 }
 
@@ -95,7 +101,7 @@ if [ -e "$folder" ]; then
   echo "$folder is there already" >&2
   exit 1
 fi
-remove_stale_cgroups
+remove_stale "$folder"
 mkdir -p "$folder"/{log/pods,lib,tmp}
 chmod 1777 "$folder/tmp"
 folder=$(cd "$folder" && pwd)
@@ -110,11 +116,10 @@ end() {
   remove_cgroup "$cgroup" || status=1
   # Large, and of no use to a reader.
   rm -rf "$folder"/lib
-  if [ $status = 0 ] && [ -z "${WCM_KEEP:-}" ]; then
-    rm -rf "$folder"
-  else
-    echo "the node's logs are kept in $folder" >&2
-  fi
+  case ${WCM_KEEP:+keep}$status in
+    0 | 130 | 143) rm -rf "$folder" ;;
+    *) echo "the node's logs are kept in $folder" >&2 ;;
+  esac
   exit $status
 }
 trap end EXIT

@@ -40,11 +40,12 @@ pub(crate) struct Life {
     restarts: i32,
 }
 
-/// All pods of a namespace by name.
+/// All pods of a namespace that are not about to end, by name.
 pub(crate) async fn lives(cluster: &Cluster, namespace: &str) -> Result<BTreeMap<String, Life>> {
     let pods: Api<Pod> = Api::namespaced(cluster.plane().admin().clone(), namespace);
     let pods = pods.list(&ListParams::default()).await?;
-    pods.items.into_iter().map(|pod| Ok((pod.metadata.name.clone().context("a pod without a name")?, life(&pod)?))).collect()
+    let pods = pods.items.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+    pods.map(|pod| Ok((pod.metadata.name.clone().context("a pod without a name")?, life(&pod)?))).collect()
 }
 
 fn life(pod: &Pod) -> Result<Life> {

@@ -14,6 +14,9 @@ pub(crate) const SHOP: &str = "shop";
 pub(crate) const IMAGE: &str = "localhost/web:1";
 pub(crate) const NEXT_IMAGE: &str = "localhost/web:2";
 
+/// What a web server does.
+const SERVE: &str = "echo $HOSTNAME > /tmp/index.html; exec httpd -f -p 8080 -h /tmp";
+
 /// Longer than any rollout takes here on a loaded machine.
 const ROLLED: &str = "--timeout=180s";
 
@@ -38,8 +41,7 @@ fn dns() -> Value {
 
 /// A Deployment of web servers.
 pub(crate) fn web(name: &str, replicas: u32) -> Value {
-    let command = "echo $HOSTNAME > /tmp/index.html; exec httpd -f -p 8080 -h /tmp";
-    workload("Deployment", name, json!({"replicas": replicas, "template": template(name, command)}))
+    workload("Deployment", name, json!({"replicas": replicas, "template": template(name, SERVE)}))
 }
 
 /// A StatefulSet whose pods note each start of theirs in their volumes.
@@ -55,7 +57,7 @@ fn db() -> Value {
 
 /// A DaemonSet, which nobody hands over.
 fn agent() -> Value {
-    workload("DaemonSet", "agent", json!({"template": template("agent", "exec httpd -f -p 8080 -h /tmp")}))
+    workload("DaemonSet", "agent", json!({"template": template("agent", SERVE)}))
 }
 
 fn workload(kind: &str, name: &str, spec: Value) -> Value {
