@@ -86,6 +86,7 @@ mod tests {
         let received: Timestamp = (clocks.0 + Duration::from_millis(10_100)).try_into().unwrap();
         let write = Write {
             received: received.to_string(),
+            answered: received.to_string(),
             user: "us".to_owned(),
             verb: "update".to_owned(),
             resource: "replicasets/status".to_owned(),
@@ -96,7 +97,7 @@ mod tests {
         };
         let requests = vec![request(clocks.1, &["lost After Stream"]), request(sent, faults), request(sent + EXCHANGE, &["lost"])];
         let cuts = cut.map(|seconds| clocks.1 + Duration::from_secs(seconds)).into_iter().collect();
-        may_be_missed(&write, &[Life { name: "one".to_owned(), requests, cuts }], clocks)
+        may_be_missed(&write, &[Life { name: "one".to_owned(), requests, cuts, lease: EXCHANGE }], clocks)
     }
 
     #[test]

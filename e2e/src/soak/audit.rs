@@ -28,6 +28,8 @@ rules:
 pub struct Write {
     /// When it came, as RFC 3339 with microseconds: times of one server compare as text.
     pub received: String,
+    /// When it was answered.
+    pub answered: String,
     /// The user's name.
     pub user: String,
     /// `create`, `update`, `patch`, `delete`, `deletecollection`.
@@ -46,10 +48,17 @@ pub struct Write {
 
 impl fmt::Display for Write {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { received, user, verb, resource, key, code, version, body } = self;
+        let Self { received, user, verb, resource, key, code, version, body, .. } = self;
         let version = version.map_or_else(String::new, |version| format!(" version {version}"));
         let body: String = body.to_string().chars().take(600).collect();
         write!(f, "{received} {user} {verb} {resource} {key} {code}{version} {body}")
+    }
+}
+
+impl Write {
+    /// The version that the object must be of.
+    fn expected(&self) -> Option<u64> {
+        self.body.pointer("/metadata/resourceVersion")?.as_str()?.parse().ok()
     }
 }
 
@@ -57,6 +66,7 @@ impl fmt::Display for Write {
 #[serde(rename_all = "camelCase")]
 struct Event {
     request_received_timestamp: String,
+    stage_timestamp: String,
     verb: String,
     user: User,
     #[serde(default)]
@@ -114,6 +124,7 @@ fn read(line: &str) -> Result<Write> {
     let name = if name.is_empty() { answer.name } else { name };
     Ok(Write {
         received: event.request_received_timestamp,
+        answered: event.stage_timestamp,
         user: event.user.username,
         verb: event.verb,
         resource: if subresource.is_empty() { resource } else { format!("{resource}/{subresource}") },
@@ -124,21 +135,24 @@ fn read(line: &str) -> Result<Write> {
     })
 }
 
-/// The writes by `user` that have changed nothing: whose answer has a version that the answer to an earlier write has. Each with that one.
-pub fn needless<'a>(writes: &'a [Write], user: &str) -> Vec<(&'a Write, &'a Write)> {
-    let mut ordered: Vec<_> = writes.iter().filter(|write| (200..300).contains(&write.code)).collect();
-    ordered.sort_by(|a, b| a.received.cmp(&b.received));
-    let mut made: HashMap<(u64, &str), &Write> = HashMap::new();
-    let mut needless = Vec::new();
-    for write in ordered {
-        let Some(version) = write.version else { continue };
-        match made.get(&(version, write.key.as_str())) {
-            Some(first) if write.user == user => needless.push((*first, write)),
-            Some(_) => {}
-            None => drop(made.insert((version, write.key.as_str()), write)),
+/// The writes by `user` that have changed nothing, each with the write that has made the version which it found. One that says of which
+/// version the object is has changed nothing if the answer is of that one. Of others it is known if that version had been an answer before.
+pub fn needless<'a>(writes: &'a [Write], user: &str) -> Vec<(Option<&'a Write>, &'a Write)> {
+    let mut made: HashMap<(u64, &str), Vec<&Write>> = HashMap::new();
+    let successful = || writes.iter().filter(|write| (200..300).contains(&write.code));
+    for write in successful() {
+        if let Some(version) = write.version.filter(|version| write.expected() != Some(*version)) {
+            made.entry((version, &write.key)).or_default().push(write);
         }
     }
-    needless
+    let judge = |write: &'a Write| {
+        let version = write.version?;
+        let before = made.get(&(version, write.key.as_str())).into_iter().flatten().filter(|other| other.answered <= write.received);
+        let maker = before.min_by_key(|other| &other.received).copied();
+        let is_needless = write.expected().map_or(maker.is_some(), |expected| expected == version);
+        is_needless.then_some((maker, write))
+    };
+    successful().filter(|write| write.user == user && write.verb != "create").filter_map(judge).collect()
 }
 
 /// The writes by `user` that no server takes: what was asked for can never be.
@@ -150,28 +164,42 @@ pub fn impossible<'a>(writes: &'a [Write], user: &str) -> Vec<&'a Write> {
 mod tests {
     use super::*;
 
-    fn line(second: u32, user: &str, verb: &str, code: u16, version: u32) -> String {
+    /// A write that came at this second, was answered in the next one, and said of which version the object was, if not 0.
+    fn line(second: u32, user: &str, verb: &str, code: u16, versions: [u32; 2]) -> String {
+        let [expected, version] = versions;
+        let body = if expected > 0 { format!(r#"{{"metadata":{{"resourceVersion":"{expected}"}}}}"#) } else { "{}".to_owned() };
+        let after = second + 1;
         format!(
-            r#"{{"requestReceivedTimestamp":"2026-01-01T00:00:{second:02}.000000Z","verb":"{verb}","user":{{"username":"{user}"}},"objectRef":{{"resource":"pods","namespace":"n","name":"p"}},"responseStatus":{{"code":{code}}},"responseObject":{{"metadata":{{"name":"p","resourceVersion":"{version}"}}}}}}"#
+            r#"{{"requestReceivedTimestamp":"2026-01-01T00:00:{second:02}.000000Z","stageTimestamp":"2026-01-01T00:00:{after:02}.000000Z","verb":"{verb}","user":{{"username":"{user}"}},"objectRef":{{"resource":"pods","namespace":"n","name":"p"}},"requestObject":{body},"responseStatus":{{"code":{code}}},"responseObject":{{"metadata":{{"name":"p","resourceVersion":"{version}"}}}}}}"#
         )
     }
 
     #[test]
     fn a_write_that_makes_no_version_is_needless() {
-        let log = [
-            line(1, "us", "create", 201, 5),
-            line(3, "us", "patch", 200, 6),
-            line(2, "node", "patch", 200, 7),
-            line(4, "us", "delete", 200, 7),
-            line(5, "node", "patch", 200, 7),
-            line(6, "us", "update", 409, 7),
-            line(7, "us", "update", 422, 7),
-            line(8, "us", "patch", 200, 6) + "\n",
-            "{half".to_owned(),
+        let lines = [
+            line(1, "us", "create", 201, [0, 5]),
+            line(10, "us", "patch", 200, [0, 6]),
+            line(20, "node", "patch", 200, [0, 7]),
+            line(22, "us", "delete", 200, [0, 7]),
+            line(30, "us", "update", 409, [7, 7]),
+            line(31, "us", "update", 422, [7, 7]),
+            line(32, "us", "update", 200, [7, 7]),
+            line(40, "us", "update", 200, [7, 8]),
+            line(50, "us", "patch", 200, [0, 8]),
         ];
-        let writes = parse(&log.join("\n").replace("\n\n", "\n")).unwrap();
-        let found: Vec<_> = needless(&writes, "us").iter().map(|(_, write)| write.received.get(17..19).unwrap().to_owned()).collect();
-        assert_eq!(found, ["04", "08"]);
+        let writes = parse(&format!("{}\n{{half", lines.join("\n"))).unwrap();
+        let second = |write: &Write| write.received.get(17..19).unwrap().to_owned();
+        let found: Vec<_> =
+            needless(&writes, "us").iter().map(|(maker, write)| (maker.map(second).unwrap_or_default(), second(write))).collect();
+        let expected = [("20", "22"), ("20", "32"), ("40", "50")].map(|(maker, write)| (maker.to_owned(), write.to_owned()));
+        assert_eq!(found, expected);
         assert_eq!(impossible(&writes, "us").len(), 1);
+    }
+
+    #[test]
+    fn of_two_at_once_the_one_that_knew_the_version_before_has_made_the_next() {
+        let lines = [line(1, "node", "patch", 200, [0, 9]), line(1, "us", "update", 200, [8, 9]), line(1, "us", "patch", 200, [0, 9])];
+        let writes = parse(&(lines.join("\n") + "\n")).unwrap();
+        assert!(needless(&writes, "us").is_empty());
     }
 }

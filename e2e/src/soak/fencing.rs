@@ -15,6 +15,8 @@ pub struct Life {
     pub requests: Vec<Logged>,
     /// When its connections were closed or fell silent.
     pub cuts: Vec<Instant>,
+    /// How long it holds the lease after having written it.
+    pub lease: Duration,
 }
 
 impl Life {
@@ -38,9 +40,9 @@ fn has_worked(request: &Logged) -> bool {
     request.server_status.is_some_and(|status| (200..300).contains(&status))
 }
 
-/// The writes of processes that did not hold the lease, which lasts so long: such as came later than that after the process last wrote the
-/// lease, and such as came after another process took it.
-pub fn unfenced(lives: &[Life], lease: Duration) -> Vec<String> {
+/// The writes of processes that did not hold the lease: such as came when it was over, counted from when the process last wrote it, and
+/// such as came after another process had taken it.
+pub fn unfenced(lives: &[Life]) -> Vec<String> {
     let began: Vec<Option<Instant>> = lives.iter().map(|life| life.renewals().next().map(|request| request.at)).collect();
     let mut found = Vec::new();
     for (life, began_here) in lives.iter().zip(&began) {
@@ -54,7 +56,7 @@ pub fn unfenced(lives: &[Life], lease: Duration) -> Vec<String> {
             };
             match life.renewals().take_while(|renewal| renewal.at <= write.at).last() {
                 None => tell("before it held the lease".to_owned()),
-                Some(last) if write.at - last.at > lease => tell(format!("{:.2?} after its last renewal", write.at - last.at)),
+                Some(last) if write.at - last.at > life.lease => tell(format!("{:.2?} after its last renewal", write.at - last.at)),
                 Some(_) => {}
             }
             let taken = successor.as_ref().and_then(|(other, first)| Some((other, first.ended?)));
@@ -95,8 +97,9 @@ mod tests {
                 })
                 .collect(),
             cuts: Vec::new(),
+            lease: LEASE,
         };
-        unfenced(&[life("one", one), life("two", two)], LEASE).len()
+        unfenced(&[life("one", one), life("two", two)]).len()
     }
 
     #[test]

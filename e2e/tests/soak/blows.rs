@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
 use crate::player::Player;
-use crate::replicas::LEASE;
+use crate::replicas::SHORT;
 use crate::world::World;
 
 /// How often it is looked after the processes.
@@ -134,7 +134,7 @@ impl<'a> Blows<'a> {
     async fn seize_lease(&self) -> Result<()> {
         let now = k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
         let spec = json!({
-            "holderIdentity": "an intruder", "leaseDurationSeconds": LEASE.as_secs(), "acquireTime": now, "renewTime": now,
+            "holderIdentity": "an intruder", "leaseDurationSeconds": SHORT.lease().as_secs(), "acquireTime": now, "renewTime": now,
         });
         self.world.ask(Method::PATCH, LEASE_PATH, &json!({"spec": spec})).await
     }

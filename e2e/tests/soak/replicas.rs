@@ -6,16 +6,28 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::Server;
 use e2e::controlplane::{ControlPlane, User};
-use e2e::proxy::Proxy;
-use e2e::soak::fencing::{Life, is_write};
+use e2e::proxy::{Match, Proxy};
+use e2e::soak::fencing::Life;
 use e2e::soak::schedule::Who;
 use rustix::process::Signal;
 
 use crate::faults;
 
-/// The lease's duration.
-pub(crate) const LEASE: Duration = Duration::from_secs(8);
-const TIMES: [&str; 3] = ["--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=1s"];
+/// How long the lease lasts, how long it is tried to renew it, and how often, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Times(u64, u64, u64);
+
+/// Hands change soon.
+pub(crate) const SHORT: Times = Times(8, 6, 1);
+
+/// A machine must be very busy for a leader to lose the lease.
+pub(crate) const LONG: Times = Times(45, 40, 2);
+
+impl Times {
+    pub(crate) fn lease(self) -> Duration {
+        Duration::from_secs(self.0)
+    }
+}
 
 /// A process that was told to end, or has lost the lease, ends within this, on any machine.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
@@ -30,6 +42,7 @@ pub(crate) struct Replica {
     frozen: bool,
     told: Option<(Told, Instant)>,
     cuts: Vec<Instant>,
+    times: Times,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +60,7 @@ pub(crate) struct Replicas {
     seed: u64,
     starts: u32,
     faults: Faults,
+    times: Times,
     /// How many have ended, and for what reason.
     pub(crate) ends: Ends,
 }
@@ -83,6 +97,7 @@ impl Replicas {
             seed,
             starts: 0,
             faults: Faults::None,
+            times: LONG,
             ends: Ends::default(),
         }
     }
@@ -93,7 +108,8 @@ impl Replicas {
             self.bury(n)?;
             if self.slots[n].is_none() {
                 self.starts += 1;
-                let replica = Replica::start(plane, self.starts, self.seed.wrapping_add(u64::from(self.starts)), self.faults).await?;
+                let seed = self.seed.wrapping_add(u64::from(self.starts));
+                let replica = Replica::start(plane, self.starts, seed, self.faults, self.times).await?;
                 self.slots[n] = Some(replica);
             }
         }
@@ -171,6 +187,15 @@ impl Replicas {
         self.past.iter().cloned().chain(self.running().map(Replica::life)).collect()
     }
 
+    /// Has both started again with other times of the lease, unless they have them.
+    pub(crate) async fn set_times(&mut self, times: Times) -> Result<()> {
+        if self.times != times {
+            self.times = times;
+            self.stop().await?;
+        }
+        Ok(())
+    }
+
     /// Ends both in order. The proxies stay, so that what they have seen can be asked for.
     pub(crate) async fn stop(&mut self) -> Result<()> {
         for n in 0..self.slots.len() {
@@ -185,7 +210,7 @@ impl Replicas {
 }
 
 impl Replica {
-    async fn start(plane: &ControlPlane, number: u32, seed: u64, faults: Faults) -> Result<Self> {
+    async fn start(plane: &ControlPlane, number: u32, seed: u64, faults: Faults, times: Times) -> Result<Self> {
         // In turns, so that a restart of the second API server mostly strikes one of two.
         let upstream = usize::from(number % 2 == 0);
         let proxy = Proxy::start_seeded(plane.kubeconfig_of(upstream, User::ServiceAccount)?, seed).await?;
@@ -193,10 +218,13 @@ impl Replica {
             faults::add(&proxy, faults == Faults::All);
         }
         let launch = plane.launch().kubeconfig(proxy.kubeconfig()).rate(1000, 1000).leader_elect();
-        let server = TIMES.iter().fold(launch, |launch, flag| launch.flag(*flag)).spawn()?;
+        let Times(lease, deadline, period) = times;
+        let launch =
+            launch.flag(format!("--leader-elect-lease-duration={lease}s")).flag(format!("--leader-elect-renew-deadline={deadline}s"));
+        let server = launch.flag(format!("--leader-elect-retry-period={period}s")).spawn()?;
         let name = format!("process {number}");
         println!("  {name} started: pid {}, {}", server.pid(), server.log().display());
-        Ok(Self { name, server, proxy, upstream, frozen: false, told: None, cuts: Vec::new() })
+        Ok(Self { name, server, proxy, upstream, frozen: false, told: None, cuts: Vec::new(), times })
     }
 
     pub(crate) fn kill(&mut self) -> Result<()> {
@@ -257,16 +285,17 @@ impl Replica {
 
     /// When it last wrote the lease.
     pub(crate) fn renewed(&self) -> Option<Instant> {
-        let leases = self.proxy.requests_of(&e2e::proxy::Match::of("leases"));
-        leases.iter().rev().find(|request| is_write(request) && matches!(request.server_status, Some(200..300))).map(|request| request.at)
+        let leases = self.proxy.requests_of(&Match::writes("leases"));
+        leases.iter().rev().find(|request| matches!(request.server_status, Some(200..300))).map(|request| request.at)
     }
 
     /// How many writes it has sent, the lease apart.
     pub(crate) fn writes(&self) -> usize {
-        self.life().writes().count()
+        let all = Match { methods: Match::writes("").methods, ..Match::any() };
+        self.proxy.seen(&all) - self.proxy.seen(&Match::writes("leases"))
     }
 
     fn life(&self) -> Life {
-        Life { name: self.name.clone(), requests: self.proxy.requests(), cuts: self.cuts.clone() }
+        Life { name: self.name.clone(), requests: self.proxy.requests(), cuts: self.cuts.clone(), lease: self.times.lease() }
     }
 }

@@ -68,6 +68,8 @@ impl World {
             if now != last.1 {
                 last = (Instant::now(), now);
             }
+            // Only then the looks that are work, and are many.
+            ensure!(last.0.elapsed() >= QUIET, "something has happened {:.1?} ago", last.0.elapsed());
             for player in players {
                 settled::check(&player.view.space().snapshot).with_context(|| format!("namespace {}", player.namespace))?;
             }
@@ -77,7 +79,6 @@ impl World {
             let leader = self.replicas.find(Who::Leader).filter(|leader| leader.renewed().is_some()).context("nobody leads")?;
             // The other one keeps what has changed lately in its queues, for the moment it leads.
             is_idle(&leader.server).await.with_context(|| leader.name.clone())?;
-            ensure!(last.0.elapsed() >= QUIET, "something has happened {:.1?} ago", last.0.elapsed());
             Ok(())
         })
         .await

@@ -8,7 +8,6 @@ use e2e::soak::fencing;
 use e2e::soak::schedule::Who;
 
 use crate::footprint::Footprint;
-use crate::replicas::LEASE;
 use crate::world::World;
 
 /// Shown of each kind.
@@ -38,14 +37,14 @@ impl World {
         let needless: Vec<_> = audit::needless(&writes, SERVICE_ACCOUNT_USER)
             .into_iter()
             // Who does not know whether a write has worked sends it again, or reads and writes what it finds once more, as upstream does.
-            .filter(|(first, second)| first.user != second.user || !may_be_missed(first, &lives, clocks))
-            .map(|(first, second)| format!("{second}\n    after {first}"))
+            .filter(|(first, second)| !first.is_some_and(|first| first.user == second.user && may_be_missed(first, &lives, clocks)))
+            .map(|(first, second)| format!("{second}\n    after {}", first.map_or_else(|| "nobody".to_owned(), ToString::to_string)))
             .collect();
         let impossible = audit::impossible(&writes, SERVICE_ACCOUNT_USER).into_iter().map(ToString::to_string).collect();
         let mut wrong = Vec::new();
         for (what, found) in [
             ("what must never be", self.side.cache.violations()?),
-            ("writes without the lease", fencing::unfenced(&lives, LEASE)),
+            ("writes without the lease", fencing::unfenced(&lives)),
             ("writes that changed nothing", needless),
             ("writes that no server takes", impossible),
         ] {
