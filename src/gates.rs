@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::options::foreign;
+use crate::options::{foreign, go_bool};
 
 /// A Kubernetes release: minor and patch of 1.x.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -182,12 +182,7 @@ impl std::str::FromStr for GateSetting {
         let Some((name, value)) = rest.split_once('=') else {
             return Err(format!("missing bool value for feature gate {rest:?}: write {rest}=true or {rest}=false"));
         };
-        // The spellings of Go's strconv.ParseBool.
-        let on = match value.trim() {
-            "1" | "t" | "T" | "true" | "TRUE" | "True" => true,
-            "0" | "f" | "F" | "false" | "FALSE" | "False" => false,
-            _ => return Err(format!("invalid value {value:?} of feature gate {name}: write true or false")),
-        };
+        let on = go_bool(value.trim()).map_err(|_| format!("invalid value {value:?} of feature gate {name}: write true or false"))?;
         Ok(Self { prefixed: component.is_some(), name: name.trim().to_owned(), on })
     }
 }

@@ -1,6 +1,8 @@
 //! The program as a process: how it starts, what it shows from the start, and how it ends.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests, which fail by panicking")]
 
+#[path = "program/options.rs"]
+mod options;
 mod support;
 
 use std::process::{Command, ExitCode, Output};
@@ -37,11 +39,22 @@ const SCENARIOS: &[Scenario<Plane>] = scenarios! {
         bad_flags_end_with_2_and_are_named,
         what_cannot_be_used_ends_with_1_and_is_named,
     },
+    options::{
+        every_flag_of_kube_controller_manager_is_ours_or_foreign,
+        flags_of_other_controllers_are_refused_or_warned_of,
+        version_and_completion_are_told,
+        log_lines_can_be_kept_apart_and_buffered,
+        every_metric_is_there_from_the_start,
+    },
     life::{
         health_and_metrics_are_there_from_the_start,
         sigterm_in_a_scale_up_finishes_what_is_in_flight,
+        workers_that_do_not_end_in_time_are_not_waited_for,
+        a_second_signal_ends_it_at_once,
         each_controller_writes_in_its_own_name,
     },
+    // Behind those that want no object to be there.
+    options::{numbers_of_children_and_missing_replicas_are_true},
 };
 
 fn main() -> ExitCode {
@@ -79,6 +92,12 @@ mod flags {
             (&["--tls-min-version=VersionTLS11"], "VersionTLS11"),
             (&["--tls-cipher-suites=TLS_RSA_WITH_RC4_128_SHA"], "TLS_RSA_WITH_RC4_128_SHA"),
             (&["--logging-format=xml"], "--logging-format"),
+            (&["--logging-format=json", "--vmodule=app=2"], "--vmodule"),
+            (&["--log-json-split-stream"], "LoggingAlphaOptions"),
+            (&["--emulated-version=1.20"], "--emulated-version"),
+            (&["--tls-sni-cert-key=only-a-certificate"], "--tls-sni-cert-key"),
+            (&["--enable-leader-migration"], "--leader-elect"),
+            (&["--kube-api-content-type=application/json"], "--kube-api-content-type"),
         ];
         for (flags, named) in cases {
             let (output, text) = started_with(flags)?;
@@ -92,6 +111,11 @@ mod flags {
         let (output, text) = started_with(&["--kubeconfig=/no/such/file"])?;
         assert_eq!(output.status.code(), Some(1), "{text}");
         assert!(text.contains("--kubeconfig") && text.contains("/no/such/file"), "{text}");
+        // The last of several flags wins.
+        let migration = ["--master=http://127.0.0.1:1", "--leader-elect=true", "--enable-leader-migration"];
+        let (output, text) = started_with(&[&migration[..], &["--leader-migration-config=/no/such/file"]].concat())?;
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains("--leader-migration-config: /no/such/file"), "{text}");
         let taken = std::net::TcpListener::bind("127.0.0.1:0")?;
         let port = taken.local_addr()?.port();
         let (output, text) = started_with(&["--master=http://127.0.0.1:1", "--bind-address=127.0.0.1", &format!("--secure-port={port}")])?;
@@ -108,6 +132,7 @@ mod life {
     use http::Method;
     use serde_json::json;
 
+    use super::support::identities::account_of;
     use super::support::replica_set;
     use super::{ControlPlane, Duration, PATIENCE, Result, Shared, Signal, Space, ensure, wait};
 
@@ -143,24 +168,13 @@ mod life {
         anyhow::bail!("no bucket of 10 ns: {page}")
     }
 
-    async fn ensure_ended(program: &mut e2e::Server) -> Result<()> {
+    pub(crate) async fn ensure_ended(program: &mut e2e::Server) -> Result<()> {
         assert_eq!(program.terminate().await?.code(), Some(0));
         Ok(())
     }
 
-    pub(crate) async fn sigterm_in_a_scale_up_finishes_what_is_in_flight(plane: Shared) -> Result<()> {
-        let mut plane = plane.0.lock().await;
-        let space = Space::new(&plane, "sigterm").await?;
-        let launch = |plane: &ControlPlane| plane.launch().controllers(["replicaset-controller"]).rate(150, 50);
-        let mut program = launch(&plane).start().await?;
-        space.create_set("web", 500).await?;
-        wait::until("the scale-up to be under way", PATIENCE, async || {
-            let pods = space.all_pods().await?.len();
-            ensure!(pods >= 60, "{pods} pods");
-            Ok(())
-        })
-        .await?;
-        // With the server frozen, what is sent now stays in flight.
+    /// Freezes the API server, so that what is sent now stays in flight, and then sends SIGTERM.
+    async fn stopping_with_creates_in_flight(plane: &mut ControlPlane, mut program: e2e::Server) -> Result<e2e::Server> {
         plane.api_server_process(0)?.freeze()?;
         wait::until("creates to wait for the server", PATIENCE, async || {
             let page = program.endpoint().text("/metrics").await?;
@@ -182,6 +196,59 @@ mod life {
             Ok(())
         })
         .await?;
+        Ok(program)
+    }
+
+    /// How it ends while the API server is frozen. Whoever waits for answers waits longer than this does.
+    async fn ends_unanswered(plane: &Shared, flag: &str, signals: usize) -> Result<String> {
+        let mut plane = plane.0.lock().await;
+        let space = Space::new(&plane, "unanswered").await?;
+        let program = plane.launch().controllers(["replicaset-controller"]).rate(150, 50).flag(flag).start().await?;
+        space.create_set("web", 500).await?;
+        wait::until("the scale-up to be under way", PATIENCE, async || {
+            ensure!(space.all_pods().await?.len() >= 60, "it is not");
+            Ok(())
+        })
+        .await?;
+        let mut program = stopping_with_creates_in_flight(&mut plane, program).await?;
+        for _ in 1..signals {
+            program.process_mut().signal(Signal::TERM)?;
+        }
+        // A create without an answer is given up after half a minute, and then sent again.
+        let ended =
+            wait::until("the program to end", Duration::from_secs(25), async || program.process_mut().exited()?.context("it runs")).await;
+        plane.api_server_process(0)?.thaw()?;
+        let (status, log) = (ended?, program.printed()?);
+        assert_eq!(status.code(), Some(1), "{log}");
+        space.sets().delete("web", &kube::api::DeleteParams::default()).await?;
+        Ok(log)
+    }
+
+    pub(crate) async fn workers_that_do_not_end_in_time_are_not_waited_for(plane: Shared) -> Result<()> {
+        let log = ends_unanswered(&plane, "--controller-shutdown-timeout=2s", 1).await?;
+        assert!(log.contains("--controller-shutdown-timeout: workers were still busy after 2s"), "{log}");
+        Ok(())
+    }
+
+    pub(crate) async fn a_second_signal_ends_it_at_once(plane: Shared) -> Result<()> {
+        let log = ends_unanswered(&plane, "--controller-shutdown-timeout=10m", 2).await?;
+        assert!(log.contains("stopped by a second signal"), "{log}");
+        Ok(())
+    }
+
+    pub(crate) async fn sigterm_in_a_scale_up_finishes_what_is_in_flight(plane: Shared) -> Result<()> {
+        let mut plane = plane.0.lock().await;
+        let space = Space::new(&plane, "sigterm").await?;
+        let launch = |plane: &ControlPlane| plane.launch().controllers(["replicaset-controller"]).rate(150, 50);
+        let program = launch(&plane).start().await?;
+        space.create_set("web", 500).await?;
+        wait::until("the scale-up to be under way", PATIENCE, async || {
+            let pods = space.all_pods().await?.len();
+            ensure!(pods >= 60, "{pods} pods");
+            Ok(())
+        })
+        .await?;
+        let mut program = stopping_with_creates_in_flight(&mut plane, program).await?;
         assert_eq!(program.process_mut().exited()?, None, "it waits for its answers");
         plane.api_server_process(0)?.thaw()?;
         // Without a second signal, which would end it at once.
@@ -206,20 +273,7 @@ mod life {
     pub(crate) async fn each_controller_writes_in_its_own_name(plane: Shared) -> Result<()> {
         let plane = plane.0.lock().await;
         let space = Space::new(&plane, "names").await?;
-        let mut system = space.clone();
-        "kube-system".clone_into(&mut system.namespace);
-        let (group, name) = ("/apis/rbac.authorization.k8s.io/v1", "workloads-controller-manager:tokens");
-        let role = json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": name},
-            "rules": [{"apiGroups": [""], "resources": ["serviceaccounts", "serviceaccounts/token"], "verbs": ["create"]}],
-        });
-        let binding = json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": name},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": "workloads-controller-manager", "namespace": "kube-system"}],
-        });
-        system.request(Method::POST, group, "roles", &role).await?;
-        system.request(Method::POST, group, "rolebindings", &binding).await?;
+        space.let_program_ask_for_tokens().await?;
         let mut program = plane.launch().flag("--use-service-account-credentials").start().await?;
         let template = replica_set("web", 3).pointer("/spec").cloned().context("no spec")?;
         let web = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": template});
@@ -230,7 +284,6 @@ mod life {
             Ok(())
         })
         .await?;
-        let account = |controller: &str| format!("system:serviceaccount:kube-system:{controller}-controller");
         wait::until("the writes in the audit log", PATIENCE, async || {
             let requests = plane.audit()?.requests()?;
             let mine = requests.iter().filter(|request| request.namespace == space.namespace && request.kind.code < 300);
@@ -242,10 +295,10 @@ mod life {
                 })
             };
             let (pods, sets) = (writers("pods"), writers("replicasets"));
-            ensure!(pods == BTreeMap::from([(account("replicaset"), 3)]), "{pods:?}");
-            ensure!(sets == BTreeMap::from([(account("deployment"), 1)]), "{sets:?}");
+            ensure!(pods == BTreeMap::from([(account_of("replicaset"), 3)]), "{pods:?}");
+            ensure!(sets == BTreeMap::from([(account_of("deployment"), 1)]), "{sets:?}");
             let events = writers("events");
-            ensure!(events.keys().all(|user| [account("replicaset"), account("deployment")].contains(user)), "{events:?}");
+            ensure!(events.keys().all(|user| [account_of("replicaset"), account_of("deployment")].contains(user)), "{events:?}");
             ensure!(!events.is_empty(), "no events yet");
             Ok(())
         })

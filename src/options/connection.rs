@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::boolean::go_bool;
+
 /// The way to the API server.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "API server")]
@@ -27,7 +29,7 @@ pub(crate) struct ConnectionOptions {
 
     /// Let each controller write in the name of a service account of its own in kube-system, with tokens that are asked for; caches, the
     /// lease and reviews stay with the kubeconfig's identity.
-    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool, action = clap::ArgAction::Set)]
     pub(crate) use_service_account_credentials: bool,
 
     /// Requests a second that each controller may make.

@@ -3,13 +3,15 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 
+use super::boolean::go_bool;
+
 /// What is done with them.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Other flags of kube-controller-manager")]
 pub(crate) struct ForeignOptions {
     /// Take flags and feature gates of kube-controller-manager that this program does not have, and ignore them but for a warning about
     /// each. Without this they are errors.
-    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool, action = ArgAction::Set)]
     pub(crate) ignore_foreign_flags: bool,
 }
 

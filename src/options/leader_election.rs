@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::boolean::go_bool;
 use super::duration::go_duration;
 
 /// Who of several replicas works.
@@ -13,7 +14,7 @@ use super::duration::go_duration;
 #[allow(clippy::struct_field_names, reason = "they are the flags' names")]
 pub(crate) struct LeaderElectionOptions {
     /// Take part in leader election before working: of several replicas one works, the others stand by with full caches.
-    #[arg(long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool, action = clap::ArgAction::Set)]
     pub(crate) leader_elect: bool,
 
     /// How long a standby that sees no renewal waits before it takes over; whole seconds; a Go duration.
@@ -42,7 +43,7 @@ pub(crate) struct LeaderElectionOptions {
 
     /// Give the lock up when stopped by a signal, after the workers have ended, so that a standby works at once (upstream's gate
     /// `ControllerManagerReleaseLeaderElectionLockOnExit`).
-    #[arg(long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool, action = clap::ArgAction::Set)]
     pub(crate) leader_elect_release_on_exit: bool,
 }
 
@@ -52,7 +53,7 @@ pub(crate) struct LeaderElectionOptions {
 pub(crate) struct LeaderMigrationOptions {
     /// Run the controllers that --leader-migration-config names under a second lease, for which other programs compete, too: no moment is
     /// without one of them, and none has two. Needs --leader-elect.
-    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool, action = clap::ArgAction::Set)]
     pub(crate) enable_leader_migration: bool,
 
     /// File with a LeaderMigrationConfiguration of controllermanager.config.k8s.io/v1, with "workloads-controller-manager" or "*" as

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::boolean::go_bool;
 use super::duration::go_duration;
 use crate::gates::{FeatureGates, LOGGING_ALPHA_OPTIONS, LOGGING_BETA_OPTIONS, Release};
 
@@ -29,7 +30,7 @@ pub(crate) struct LoggingOptions {
     pub(crate) log_flush_frequency: Duration,
 
     /// Text format: warnings and errors go to standard error, the rest to standard output. Needs the gate LoggingAlphaOptions.
-    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool, action = clap::ArgAction::Set)]
     pub(crate) log_text_split_stream: bool,
 
     /// So many bytes of what goes to standard output may wait to be written: 512, 64k, 64Ki, 1M, 1Mi; 0 is none. Needs the gate
@@ -38,7 +39,7 @@ pub(crate) struct LoggingOptions {
     pub(crate) log_text_info_buffer_size: usize,
 
     /// JSON format: errors go to standard error, the rest to standard output. Needs the gate LoggingAlphaOptions.
-    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool, action = clap::ArgAction::Set)]
     pub(crate) log_json_split_stream: bool,
 
     /// As --log-text-info-buffer-size, of the JSON format.

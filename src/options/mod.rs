@@ -1,5 +1,6 @@
 //! The command line: kube-controller-manager's flag names and defaults. One struct for each group of `--help`.
 
+mod boolean;
 mod connection;
 mod controllers;
 mod duration;
@@ -21,6 +22,7 @@ use std::ffi::OsString;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+pub(crate) use boolean::go_bool;
 pub(crate) use connection::ConnectionOptions;
 pub(crate) use controllers::{ControllerName, ControllerOptions};
 pub(crate) use duration::{format_go_duration, go_duration};

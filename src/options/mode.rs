@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::boolean::go_bool;
 use super::duration::go_duration;
 
 /// Whether the controllers work or only look on, and beside whom they may work.
@@ -19,7 +20,7 @@ pub(crate) struct ModeOptions {
     pub(crate) observe_overdue_after: Duration,
 
     /// Work although a kube-controller-manager is alive that runs the same controllers. Two writers undo each other's work.
-    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool, action = clap::ArgAction::Set)]
     pub(crate) allow_other_writers: bool,
 }
 

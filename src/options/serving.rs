@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::boolean::go_bool;
 use super::duration::go_duration;
 use super::tls::{CipherSuite, Curve, TlsVersion};
 
@@ -56,24 +57,24 @@ pub(crate) struct ServingOptions {
     pub(crate) http2_max_streams_per_connection: u32,
 
     /// Bind the port with SO_REUSEPORT: several processes may listen on it.
-    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool, action = clap::ArgAction::Set)]
     pub(crate) permit_port_sharing: bool,
 
     /// Bind the port with SO_REUSEADDR, so that nobody has to wait for connections of the process before to be forgotten. As in
     /// kube-controller-manager, it is bound so in any case.
-    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool, action = clap::ArgAction::Set)]
     pub(crate) permit_address_sharing: bool,
 
     /// Serve HTTP/1.1 only.
-    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool, action = clap::ArgAction::Set)]
     pub(crate) disable_http2_serving: bool,
 
     /// Serve /debug/flags/v, to change the verbosity of a running process, and /debug/pprof, which says why there are no profiles.
-    #[arg(help_heading = "Debugging", long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    #[arg(help_heading = "Debugging", long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool, action = clap::ArgAction::Set)]
     pub(crate) profiling: bool,
 
     /// Profile how locks are waited for, upstream; there are no profiles here, and a warning says so.
-    #[arg(help_heading = "Debugging", long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    #[arg(help_heading = "Debugging", long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool, action = clap::ArgAction::Set)]
     pub(crate) contention_profiling: bool,
 }
 
@@ -99,11 +100,11 @@ pub(crate) struct AuthenticationOptions {
     pub(crate) authentication_kubeconfig: Option<PathBuf>,
 
     /// Do not look up missing client CAs in the ConfigMap kube-system/extension-apiserver-authentication.
-    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool, action = clap::ArgAction::Set)]
     pub(crate) authentication_skip_lookup: bool,
 
     /// Go on if that ConfigMap may not be read. Then everybody may seem to be anonymous.
-    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool, action = clap::ArgAction::Set)]
     pub(crate) authentication_tolerate_lookup_failure: bool,
 
     /// How long the answer about a token holds.

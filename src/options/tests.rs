@@ -88,6 +88,14 @@ fn leader_election_is_on_unless_turned_off_as_upstream() {
 }
 
 #[test]
+fn booleans_are_read_as_gos() {
+    for (text, on) in [("--leader-elect", true), ("--leader-elect=T", true), ("--leader-elect=0", false), ("--leader-elect=False", false)] {
+        assert_eq!(parse(&[text]).unwrap().leader_election.leader_elect, on, "{text}");
+    }
+    assert!(parse(&["--profiling=yes"]).unwrap_err().contains("--profiling"));
+}
+
+#[test]
 fn underscores_in_a_flags_name_are_dashes() {
     let options = parse(&["--leader_elect", "--min_resync-period=3h", "--kubeconfig", "/a_b", "--leader-elect-resource-name=a-b"]).unwrap();
     assert!(options.leader_election.leader_elect);
@@ -152,4 +160,11 @@ fn gates_may_be_set_by_several_flags() {
     let options = parse(&["--feature-gates=AllAlpha=true", "--feature-gates=AllBeta=false,AllAlpha=false"]).unwrap();
     assert!(!options.gates.enabled("StatefulSetRecreateStrategy", Release::BASELINE));
     assert!(!options.gates.enabled("PodDeletionCost", Release::BASELINE));
+}
+
+#[test]
+fn every_flag_is_in_a_group_of_the_help() {
+    let command = Options::command();
+    let alone: Vec<_> = command.get_arguments().filter(|argument| argument.get_help_heading().is_none()).map(clap::Arg::get_id).collect();
+    assert_eq!(alone, ["version"]);
 }

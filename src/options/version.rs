@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::boolean::go_bool;
 use crate::gates::Release;
 
 /// What to print of the version instead of doing anything.
@@ -20,12 +21,12 @@ impl FromStr for Version {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "raw" => Ok(Self::Raw),
-            "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Self::Short),
-            "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Self::No),
+        match go_bool(text) {
+            _ if text == "raw" => Ok(Self::Raw),
             _ if text.starts_with('v') => Err("the version that is reported cannot be set here".to_owned()),
-            _ => Err("true, false or raw".to_owned()),
+            Ok(true) => Ok(Self::Short),
+            Ok(false) => Ok(Self::No),
+            Err(error) => Err(format!("{error}, nor raw")),
         }
     }
 }
@@ -46,8 +47,17 @@ impl fmt::Display for Version {
                 Release::BASELINE.to_string().trim_start_matches("1."),
                 format!("v{version}"),
                 env!("CARGO_PKG_RUST_VERSION"),
-                format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+                format!("{}/{}", std::env::consts::OS, architecture()),
             ),
         }
+    }
+}
+
+/// By Go's names.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
     }
 }

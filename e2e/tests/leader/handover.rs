@@ -89,18 +89,9 @@ pub async fn kill_9_of_the_leader_in_a_rollout_costs_no_more_than_the_lease(plan
     let transitions = rig.leases().get("workloads-controller-manager").await?.spec.and_then(|spec| spec.lease_transitions);
     assert_eq!(transitions, Some(1));
     standby.server.endpoint().text("/healthz").await?;
-    let events = rig.leases().get("workloads-controller-manager").await?;
-    let holder = events.spec.and_then(|spec| spec.holder_identity).context("nobody holds the lease")?;
-    let told = kube::Api::<k8s_openapi::api::core::v1::Event>::namespaced(rig.plane.admin().clone(), "kube-system");
-    wait::list(&told, &kube::api::ListParams::default(), "the event", PATIENCE, |events| {
-        let became = format!("{holder} became leader");
-        ensure!(
-            events.iter().any(|event| event.reason.as_deref() == Some("LeaderElection") && event.message.as_deref() == Some(&became)),
-            "none"
-        );
-        Ok(())
-    })
-    .await?;
+    let holder = rig.holder("workloads-controller-manager").await?;
+    assert!(!holder.is_empty(), "nobody holds the lease");
+    rig.told(&format!("{holder} became leader")).await?;
     let mut standby = standby;
     assert_eq!(standby.server.terminate().await?.code(), Some(0));
     rig.end(&planes).await
@@ -113,12 +104,14 @@ pub async fn sigterm_hands_over_at_once_and_loses_no_work(planes: Shared) -> Res
     leader.proxy.add(e2e::proxy::Rule::new(Match::creates("pods"), e2e::proxy::Fault::Slow(Duration::from_millis(100))));
     roll(&rig, "registry.example/app:2").await?;
     under_way(&rig, "registry.example/app:2").await?;
+    let holder = rig.holder("workloads-controller-manager").await?;
     assert_eq!(leader.server.terminate().await?.code(), Some(0));
     let ended = Instant::now();
     let took = standby.first_write_after(ended).await?;
     println!("SIGTERM: the first write came {took:.2?} after the end");
     assert!(took < TAKEOVER, "{took:?}");
     assert!(leader.log()?.contains("Released the lease"), "{}", leader.log()?);
+    rig.told(&format!("{holder} stopped leading")).await?;
     updated(&rig).await?;
     let creates = leader.proxy.seen(&Match::creates("pods")) + standby.proxy.seen(&Match::creates("pods"));
     assert_eq!(creates, 2 * usize::try_from(PODS)?);

@@ -8,6 +8,7 @@ mod support;
 mod catching_up;
 mod faults;
 mod handover;
+mod migration;
 mod rig;
 mod upstream;
 
@@ -33,6 +34,10 @@ const SCENARIOS: &[Scenario<Planes>] = scenarios! {
         a_lease_that_is_deleted_stays_with_its_leader,
         a_server_that_is_away_for_longer_than_the_deadline_ends_the_leader,
         without_the_right_to_the_lease_the_log_says_so,
+    },
+    migration::{
+        controllers_move_from_kube_controller_manager_and_back_without_a_gap,
+        two_of_ours_share_what_the_file_gives_them,
     },
     upstream::{kube_controller_manager_and_we_wait_for_each_other},
 };

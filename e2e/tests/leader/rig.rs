@@ -10,6 +10,7 @@ use e2e::proxy::{Logged, Match, Proxy};
 use e2e::{ControlPlane, Server, wait};
 use http::Method;
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Event;
 use kube::api::{Api, DeleteParams, ListParams};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -87,12 +88,24 @@ impl Rig {
         Ok(lease.and_then(|lease| lease.spec?.holder_identity).unwrap_or_default())
     }
 
+    /// Waits for an event about a lease.
+    pub async fn told(&self, message: &str) -> Result<()> {
+        let events: Api<Event> = Api::namespaced(self.plane.admin().clone(), "kube-system");
+        wait::list(&events, &ListParams::default(), &format!("the event {message:?}"), PATIENCE, |events| {
+            let is_told = |event: &Event| event.reason.as_deref() == Some("LeaderElection") && event.message.as_deref() == Some(message);
+            ensure!(events.iter().any(is_told), "none");
+            Ok(())
+        })
+        .await?;
+        Ok(())
+    }
+
     /// Ends the scenario, which went well, and leaves the control plane clean for the next one.
     pub async fn end(self, planes: &Shared) -> Result<()> {
         self.deployments().delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
         self.sets().delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
         self.pods().delete_collection(&DeleteParams::default().grace_period(0), &ListParams::default()).await?;
-        for lease in ["workloads-controller-manager", "kube-controller-manager"] {
+        for lease in ["workloads-controller-manager", "kube-controller-manager", "workloads-migration"] {
             let _ = self.leases().delete(lease, &DeleteParams::default()).await;
         }
         planes.take_back(self.plane);

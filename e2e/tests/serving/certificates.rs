@@ -73,6 +73,25 @@ pub async fn without_files_the_certificate_is_for_localhost(plane: Shared) -> Re
     Ok(())
 }
 
+pub async fn who_asks_for_a_name_gets_its_certificate(plane: Shared) -> Result<()> {
+    let plane = plane.0.lock().await;
+    let (other, folder) = (Authority::create("other")?, tempfile::tempdir()?);
+    let identity = other.server()?;
+    identity.write(folder.path(), "other")?;
+    let files = format!("{0}/other.crt,{0}/other.key", folder.path().display());
+    // Whom the certificate is for: its names are localhost and 127.0.0.1, and no client asks for an address by name.
+    for (names, by_name, by_address) in [("", true, false), (":localhost", true, false), (":*.example,127.0.0.1", false, true)] {
+        let rig = Rig::start_unseen(&plane, &[format!("--tls-sni-cert-key={files}{names}")])?;
+        let port = rig.server.endpoint().url().rsplit(':').next().unwrap_or_default().to_owned();
+        for (host, others) in [("localhost", by_name || by_address), ("127.0.0.1", by_address)] {
+            let authority = if others { &other } else { &rig.authority };
+            let endpoint = Endpoint::secure(&format!("https://{host}:{port}"), &authority.der(), None)?;
+            answers(&endpoint, "/healthz", 200).await?;
+        }
+    }
+    Ok(())
+}
+
 fn pem(certificate: &[u8]) -> Result<Vec<u8>> {
     use tokio_rustls::rustls::pki_types::CertificateDer;
     use tokio_rustls::rustls::pki_types::pem::PemObject as _;

@@ -218,3 +218,41 @@ pub async fn streams_that_are_reset_at_once_cost_nothing(plane: Shared) -> Resul
     ensure!(grown < GROWTH, "{} MiB more", grown >> 20);
     Ok(())
 }
+
+/// The limit that a server tells in its first frame, SETTINGS.
+async fn told_limit(rig: &Rig) -> Result<Option<u32>> {
+    let mut stream = rig.tls(b"h2").await?;
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await?;
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).await?;
+    ensure!(head[3] == 4, "the first frame is of the type {}", head[3]);
+    let mut settings = vec![0; usize::from(head[1]) << 8 | usize::from(head[2])];
+    stream.read_exact(&mut settings).await?;
+    // SETTINGS_MAX_CONCURRENT_STREAMS
+    let limit = settings.chunks_exact(6).find(|setting| setting[..2] == [0, 3]);
+    Ok(limit.map(|setting| u32::from_be_bytes([setting[2], setting[3], setting[4], setting[5]])))
+}
+
+pub async fn streams_are_limited_as_the_flag_says_and_ports_are_shared(plane: Shared) -> Result<()> {
+    let plane = plane.0.lock().await;
+    let rig = Rig::start(&plane, &["--permit-port-sharing".to_owned()]).await?;
+    assert_eq!(told_limit(&rig).await?, Some(32));
+    let port = rig.server.endpoint().url().rsplit(':').next().unwrap_or_default().to_owned();
+    // Who does not share finds the port taken.
+    let mut alone = Rig::start_unseen(&plane, &[format!("--secure-port={port}")])?;
+    let ended = wait::until("the end", PATIENCE, async || alone.server.process_mut().exited()?.context("it runs")).await?;
+    assert_eq!(ended.code(), Some(1), "{}", alone.log()?);
+    let shares = [format!("--secure-port={port}"), "--permit-port-sharing".to_owned(), "--http2-max-streams-per-connection=7".to_owned()];
+    let other = Rig::start_unseen(&plane, &shares)?;
+    wait::until("both to serve", PATIENCE, async || {
+        ensure!(other.log()?.contains("Serving securely"), "{}", other.log()?);
+        Ok(())
+    })
+    .await?;
+    drop(rig);
+    // The listener that is left has every connection. It has a certificate of its own authority.
+    let left = Rig { server: other.server, authority: other.authority, folder: other.folder };
+    let url = format!("https://127.0.0.1:{port}");
+    let nobody = e2e::endpoint::Endpoint::secure(&url, &left.authority.der(), None)?;
+    wait::until("the one that is left to answer", PATIENCE, async || nobody.text("/healthz").await.map(drop)).await
+}

@@ -29,6 +29,7 @@ const SCENARIOS: &[Scenario<Plane>] = scenarios! {
     certificates::{
         certificates_and_authorities_are_read_again,
         without_files_the_certificate_is_for_localhost,
+        who_asks_for_a_name_gets_its_certificate,
     },
     outages::{nobody_is_let_in_while_nobody_can_be_asked},
     pages::{
@@ -42,6 +43,7 @@ const SCENARIOS: &[Scenario<Plane>] = scenarios! {
         thousands_of_connections_delay_nobody,
         what_is_too_large_is_cut_off,
         streams_that_are_reset_at_once_cost_nothing,
+        streams_are_limited_as_the_flag_says_and_ports_are_shared,
     },
 };
 

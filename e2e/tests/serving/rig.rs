@@ -42,6 +42,14 @@ pub struct Rig {
 impl Rig {
     /// Starts the program; `flags` come last and win.
     pub async fn start(plane: &ControlPlane, flags: &[String]) -> Result<Self> {
+        let rig = Self::start_unseen(plane, flags)?;
+        let nobody = rig.nobody()?;
+        wait::until("the program to serve", PATIENCE, async || nobody.text("/healthz").await.map(drop)).await?;
+        Ok(rig)
+    }
+
+    /// The same without waiting until it serves.
+    pub fn start_unseen(plane: &ControlPlane, flags: &[String]) -> Result<Self> {
         let (authority, folder) = (Authority::create("serving")?, tempfile::tempdir()?);
         authority.server()?.write(folder.path(), "server")?;
         std::fs::write(folder.path().join("ca.crt"), authority.pem())?;
@@ -56,10 +64,7 @@ impl Rig {
             Launch::flag,
         );
         let server = launch.spawn()?;
-        let rig = Self { server, authority, folder };
-        let nobody = rig.nobody()?;
-        wait::until("the program to serve", PATIENCE, async || nobody.text("/healthz").await.map(drop)).await?;
-        Ok(rig)
+        Ok(Self { server, authority, folder })
     }
 
     /// Asks without saying who it is.
