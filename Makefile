@@ -17,7 +17,7 @@ DENY = $(WCM_CACHE)/tools/bin/cargo-deny
 ARCH ?= amd64
 IMAGE_ARCHIVE = target/image/$(ARCH)/image.tar
 
-.PHONY: cluster cluster-down node image dashboards kind-up kind-down docker kind build demo test check unit e2e upstream differential matrix golden bench controlplane cargo go
+.PHONY: cluster cluster-down conformance node image dashboards kind-up kind-down docker kind build demo test check unit e2e upstream differential matrix golden bench controlplane cargo go
 
 build: cargo
 	cargo build --release
@@ -54,6 +54,10 @@ cluster: cargo controlplane image
 
 cluster-down: cargo
 	cargo run --quiet -p e2e --bin cluster down
+
+# Kubernetes' conformance tests of the three kinds on such a node; SUBJECT=kube-controller-manager for the controllers there.
+conformance: cargo controlplane image
+	WCM_IMAGE=$(CURDIR)/$(IMAGE_ARCHIVE) cargo run --quiet -p e2e --bin conformance
 
 # Kubernetes' own integration tests, with our process in place of their controllers.
 upstream: cargo controlplane

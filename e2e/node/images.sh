@@ -5,6 +5,7 @@
 #
 #   NAME=busybox[:COMMAND ARG...]   Debian's static busybox with all its applets
 #   NAME=program:FILE               one program, with the libraries that it is linked with and loads from this machine
+#   NAME=agnhost:FILE               busybox with this static program, which runs: the image of that name of Kubernetes' own tests
 #
 # Every NAME is a repository with a tag. Images of the same files share their layer.
 set -euo pipefail
@@ -34,14 +35,15 @@ strings() {
   echo "[${list#,}]"
 }
 
-# image NAME DIGEST USER ENTRYPOINT COMMAND    the last two as JSON
+# image NAME DIGESTS USER ENTRYPOINT COMMAND    the last two as JSON
 image() {
-  local config file
-  config='{"architecture":"'$(arch)'","os":"linux","rootfs":{"type":"layers","diff_ids":["sha256:'$2'"]},"config":{"User":"'$3'",'
+  local config file layers
+  read -ra layers <<<"$2"
+  config='{"architecture":"'$(arch)'","os":"linux","rootfs":{"type":"layers","diff_ids":'$(strings "${layers[@]/#/sha256:}")'},"config":{"User":"'$3'",'
   config+='"Env":["PATH=/bin"],"Entrypoint":'$4',"Cmd":'$5',"Labels":{"name":"'$1'"}}}'
   file=$(sha256sum <<<"$config" | cut -d' ' -f1).json
   echo "$config" >"$work/archive/$file"
-  images+=('{"Config":"'"$file"'","RepoTags":["'"$1"'"],"Layers":["'"$2"'.tar"]}')
+  images+=('{"Config":"'"$file"'","RepoTags":["'"$1"'"],"Layers":'"$(strings "${layers[@]/%/.tar}")"'}')
 }
 
 arch() {
@@ -70,6 +72,7 @@ program() {
   rm -rf "$root"
   mkdir -p "$root/etc"
   cp "$1" "$root/"
+  [ "$2" != agnhost ] || ln -s agnhost "$root/agnhost-2"
   # None of a static program.
   for library in $( (ldd "$1" 2>/dev/null || true) | grep -o '/[^ ]*'); do
     cp --parents --dereference "$library" "$root"
@@ -78,18 +81,24 @@ program() {
 }
 
 busybox=
+agnhost=
 for wanted in "$@"; do
   name=${wanted%%=*}
   what=${wanted#*=}
   case $what in
+    busybox* | agnhost:*) [ -n "$busybox" ] || busybox=$(busybox) ;;
+  esac
+  case $what in
     busybox*)
-      [ -n "$busybox" ] || busybox=$(busybox)
       what=${what#busybox}
       read -ra command <<<"${what#:}"
       image "$name" "$busybox" "" null "$(strings "${command[@]}")" ;;
     program:*)
       file=${what#program:}
-      image "$name" "$(program "$file")" 65532:65532 "$(strings "/$(basename "$file")")" null ;;
+      image "$name" "$(program "$file" "")" 65532:65532 "$(strings "/$(basename "$file")")" null ;;
+    agnhost:*)
+      [ -n "$agnhost" ] || agnhost=$(program "${what#agnhost:}" agnhost)
+      image "$name" "$busybox $agnhost" "" '["/agnhost"]' '["pause"]' ;;
     *) echo "images.sh: what is $what?" >&2; exit 1 ;;
   esac
 done

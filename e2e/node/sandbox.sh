@@ -38,6 +38,16 @@ hierarchies() {
   fi
 }
 
+# v2: a cgroup has the controllers that its parent hands down. kubelet wants these; most machines have handed them down already.
+hand_down_controllers() {
+  local root=/sys/fs/cgroup controller
+  [ -f $root/cgroup.controllers ] || return 0
+  for controller in cpu cpuset memory pids hugetlb; do
+    ! grep -qw $controller $root/cgroup.controllers || grep -qw $controller $root/cgroup.subtree_control ||
+      echo "+$controller" 2>/dev/null >$root/cgroup.subtree_control || return 1
+  done
+}
+
 remove_cgroup() {
   local hierarchy left=() try
   for try in $(seq 50); do
@@ -87,6 +97,7 @@ check() {
   for hierarchy in $(hierarchies); do
     { mkdir "$hierarchy/$test" && rmdir "$hierarchy/$test"; } 2>/dev/null || cannot "a node needs cgroups, and $hierarchy cannot be written"
   done
+  hand_down_controllers || cannot "a node needs cgroup controllers, and the root cgroup hands down only: $(cat /sys/fs/cgroup/cgroup.subtree_control)"
 }
 
 if [ "${1:-}" = --check ]; then

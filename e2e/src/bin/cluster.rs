@@ -239,10 +239,7 @@ async fn inside() -> Result<()> {
     let images = ["1", "2"].map(|tag| Image::Busybox(format!("localhost/busybox:{tag}"), "sh"));
     let images: Vec<_> = images.into_iter().chain([node::ours()?]).collect();
     let cluster = Cluster::start(&images, &CONTROLLERS).await?;
-    let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/chart");
-    let image = format!("--set=image.repository={}", node::REPOSITORY);
-    let name = "workloads-controller-manager";
-    cluster.helm(&["install", name, chart, "--namespace=kube-system", &image, "--wait", "--timeout=5m"]).await?;
+    cluster.install().await?;
     let listener = UnixListener::bind(place.socket())?;
     let url = cluster.plane().api_server_endpoint(0)?.url();
     let address = url.strip_prefix("https://").context("the API server's address")?.to_owned();

@@ -19,6 +19,8 @@ pub enum Image {
     Busybox(String, &'static str),
     /// One program with the libraries that it is linked with.
     Program(String, PathBuf),
+    /// busybox with upstream's test program of that name, which runs.
+    Agnhost(String, PathBuf),
     /// An archive of images, as `docker save` writes it or of an OCI layout.
     Archive(PathBuf),
 }
@@ -46,6 +48,7 @@ pub(super) async fn archive(sandbox: &Sandbox, images: &[Image]) -> Result<Vec<P
         match image {
             Image::Busybox(name, run) => drop(command.arg(format!("{name}=busybox:{run}"))),
             Image::Program(name, file) => drop(command.arg(format!("{name}=program:{}", text(file)?))),
+            Image::Agnhost(name, file) => drop(command.arg(format!("{name}=agnhost:{}", text(file)?))),
             Image::Archive(file) => archives.push(file.clone()),
         }
     }

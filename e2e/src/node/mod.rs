@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::net::UnixStream;
 
 pub use images::{Image, REPOSITORY, ours};
-pub use programs::Programs;
+pub use programs::{Programs, TESTS};
 
 use crate::child::Child;
 use crate::controlplane::{ControlPlane, ControllerManager, Program};
@@ -93,6 +93,14 @@ impl Cluster {
     /// kube-controller-manager.
     pub fn controller_manager(&mut self) -> Result<&mut Server> {
         self.controller_manager.as_mut().context("kube-controller-manager is not running")
+    }
+
+    /// Installs our controllers by the Helm chart, and waits until they are ready.
+    pub async fn install(&self) -> Result<()> {
+        let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/chart");
+        let image = format!("--set=image.repository={REPOSITORY}");
+        let arguments = ["install", "workloads-controller-manager", chart, "--namespace=kube-system", &image, "--wait", "--timeout=5m"];
+        self.helm(&arguments).await.map(drop)
     }
 
     /// Runs Helm as the administrator and returns what it prints; none of the machine's own settings has a part in it.

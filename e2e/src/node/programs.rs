@@ -8,7 +8,10 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::controlplane::source_folder;
 
-/// What `build.sh` builds of them; the API server's client and Helm are for those who use the cluster.
+/// Kubernetes' own end-to-end tests, and the program of their main image.
+pub const TESTS: [&str; 2] = ["e2e.test", "agnhost"];
+
+/// What `build.sh` builds for a node; Helm is for those who use the cluster.
 const PROGRAMS: [&str; 6] = ["helm", "containerd", "containerd-shim-runc-v2", "ctr", "kubelet", "kube-proxy"];
 
 /// The folders with the programs.
@@ -20,9 +23,14 @@ pub struct Programs {
 impl Programs {
     /// Builds what is not there yet: minutes the first time; progress goes to standard error.
     pub async fn build() -> Result<Self> {
+        Self::build_all(&PROGRAMS).await
+    }
+
+    /// Builds these instead: [`TESTS`].
+    pub async fn build_all(programs: &[&str]) -> Result<Self> {
         let script = source_folder().join("build.sh");
         let mut build = Command::new(&script);
-        build.args(PROGRAMS).stdin(Stdio::null()).stderr(Stdio::inherit());
+        build.args(programs).stdin(Stdio::null()).stderr(Stdio::inherit());
         let output = tokio::task::spawn_blocking(move || build.output()).await?.with_context(|| format!("run {}", script.display()))?;
         ensure!(output.status.success(), "{} failed ({}); see its messages above", script.display(), output.status);
         let folders = String::from_utf8(output.stdout).context("names of the build folders")?;
