@@ -253,12 +253,11 @@ fn judge_observed(observed: &Observed) -> Check {
     let differences = observed.controllers.values().map(|tally| tally.differences).sum::<usize>();
     let (would_act, done) = (sum(|tally| tally.would_act), sum(|tally| tally.done_by_others));
     let seen = format!("{done} of the {would_act} things that were called for have been done by others");
-    let (finding, summary) = match differences {
-        0 => (Finding::Ok, seen),
-        _ => {
-            let after = observed.overdue_after_seconds;
-            (Finding::Warning, format!("{seen}; {differences} objects call for what nobody has done for {after} s"))
-        }
+    let (finding, summary) = if differences == 0 {
+        (Finding::Ok, seen)
+    } else {
+        let after = observed.overdue_after_seconds;
+        (Finding::Warning, format!("{seen}; {differences} objects call for what nobody has done for {after} s"))
     };
     let line = |one: &observe::ObservedDifference| {
         let (rules, steps) = (one.rules.join(", "), one.would_do.join("; "));

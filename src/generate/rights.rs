@@ -1,7 +1,7 @@
 //! The rights that the user of kubeadm's `controller-manager.conf` lacks.
 //!
 //! It may list and watch everything, tell events, review clients, make service accounts and their tokens, and read and write the leases of
-//! `kube-system` (`plugin/pkg/auth/authorizer/rbac/bootstrappolicy`: the ClusterRole `system:kube-controller-manager` in `policy.go`, the Role
+//! `kube-system` (`plugin/pkg/auth/authorizer/rbac/bootstrappolicy`: the role `system:kube-controller-manager` in `policy.go`, and
 //! `system::leader-locking-kube-controller-manager` in `namespace_policy.go`).
 
 use serde_json::{Value, json};

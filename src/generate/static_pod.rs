@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::rights;
 use crate::options::Options;
 
-/// Prints a manifest for /etc/kubernetes/manifests. It names no ServiceAccount, Secret or ConfigMap, which kubelets reject in static pods
-/// since 1.34; the kubeconfig is a file of the node.
+/// Prints a manifest for /etc/kubernetes/manifests. It names no service account, secret or config map, which kubelets reject in static
+/// pods since 1.34; the kubeconfig is a file of the node.
 ///
 /// By default it is kubeadm's controller-manager.conf, whose user may not create pods: each controller writes in the name of its service
 /// account. What else that user may need, --print-rbac prints; apply it before the manifest is put in place.
@@ -98,7 +98,7 @@ impl StaticPodOptions {
 
     fn pod(&self, arguments: &[String], options: &Options) -> Value {
         let (volumes, mounts) = self.volumes();
-        let mut container = json!({
+        let container = json!({
             "name": NAME,
             "image": self.image,
             "imagePullPolicy": self.image_pull_policy,
@@ -107,14 +107,7 @@ impl StaticPodOptions {
             "securityContext": {"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]}},
             "volumeMounts": mounts,
         });
-        if options.serving.secure_port != 0 {
-            for (probe, path, failures, period) in
-                [("startupProbe", "/livez", 24, 10), ("livenessProbe", "/livez", 8, 10), ("readinessProbe", "/readyz", 3, 5)]
-            {
-                let get = probed(options, path);
-                container[probe] = json!({"httpGet": get, "failureThreshold": failures, "periodSeconds": period, "timeoutSeconds": 15});
-            }
-        }
+        let container = with(container, if options.serving.secure_port == 0 { Vec::new() } else { probes(options) });
         json!({
             "apiVersion": "v1",
             "kind": "Pod",
@@ -152,13 +145,24 @@ impl StaticPodOptions {
     }
 }
 
+fn probes(options: &Options) -> Vec<(&'static str, Value)> {
+    let probe = |path: &str, failures: u8, period: u8| json!({"httpGet": probed(options, path), "failureThreshold": failures, "periodSeconds": period, "timeoutSeconds": 15});
+    vec![("startupProbe", probe("/livez", 24, 10)), ("livenessProbe", probe("/livez", 8, 10)), ("readinessProbe", probe("/readyz", 3, 5))]
+}
+
 /// The kubelet asks at the node's address where nothing else is said.
 fn probed(options: &Options, path: &str) -> Value {
-    let mut get = json!({"path": path, "port": options.serving.secure_port, "scheme": "HTTPS"});
-    if !options.serving.bind_address.is_unspecified() {
-        get["host"] = json!(options.serving.bind_address.to_string());
+    let get = json!({"path": path, "port": options.serving.secure_port, "scheme": "HTTPS"});
+    let address = options.serving.bind_address;
+    with(get, (!address.is_unspecified()).then(|| ("host", json!(address.to_string()))))
+}
+
+/// The object with some more fields.
+fn with(mut object: Value, fields: impl IntoIterator<Item = (&'static str, Value)>) -> Value {
+    if let Value::Object(object) = &mut object {
+        object.extend(fields.into_iter().map(|(name, value)| (name.to_owned(), value)));
     }
-    get
+    object
 }
 
 fn yaml(object: &Value) -> anyhow::Result<String> {

@@ -131,6 +131,7 @@ pub(crate) async fn the_static_pod_is_a_pod_and_its_rights_are_enough(machine: S
     assert!(printed.stdout.starts_with("# The user has every right"), "{printed:?}");
     rights(&kubeconfig, &["--use-service-account-credentials"], "ok").await?;
     works(&plane, &kubeconfig, &flags, "accounts").await?;
+    assert_eq!(forbidden(&plane)?, Vec::<String>::new());
 
     // Not where it writes itself, nor to another namespace's leases.
     let other = "--leader-elect-resource-namespace=default";
@@ -138,10 +139,16 @@ pub(crate) async fn the_static_pod_is_a_pod_and_its_rights_are_enough(machine: S
     assert!(said.contains("missing: create pods") && said.contains("missing: get leases"), "{said}");
     create(&plane, &generated(&["--print-rbac", "--use-service-account-credentials=false", "--", other]).await?).await?;
     rights(&kubeconfig, &[other], "ok").await?;
+    // The doctor looked at the lease before.
+    let refused = forbidden(&plane)?;
     works(&plane, &kubeconfig, &["--kube-api-qps=1000", "--kube-api-burst=1000", other], "itself").await?;
+    assert_eq!(forbidden(&plane)?, refused);
+    Ok(())
+}
+
+/// What our program, the doctor included, was refused.
+fn forbidden(plane: &ControlPlane) -> Result<Vec<String>> {
     let requests = plane.audit()?.requests()?;
     let ours = requests.iter().filter(|request| request.user_agent.starts_with("workloads-controller-manager"));
-    let forbidden: Vec<_> = ours.filter(|request| request.kind.code == 403).map(|request| request.uri.clone()).collect();
-    assert_eq!(forbidden, Vec::<String>::new());
-    Ok(())
+    Ok(ours.filter(|request| request.kind.code == 403).map(|request| request.uri.clone()).collect())
 }

@@ -138,13 +138,13 @@ impl<R: Reconciler> Observer<R> {
         } else {
             controller.queue.forget(key);
         }
-        self.record(&subject, preview, &wants);
+        self.record(&subject, preview, wants.is_empty());
     }
 
     /// What is left to others is waited for, as everything else is.
-    fn record(&self, subject: &ObjectRef, preview: Preview, wants: &[Want]) {
+    fn record(&self, subject: &ObjectRef, preview: Preview, is_settled: bool) {
         let mut waits = preview.waits;
-        if !wants.is_empty() {
+        if !is_settled {
             let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
             let figures = [("steps", count(preview.steps.len())), ("statuses", i32::from(preview.writes_status))];
             waits.insert(0, Wait::new(Rule::LeftToOthers).counting(&figures));
