@@ -113,6 +113,8 @@ struct Event {
 
 #[derive(Deserialize)]
 struct EventUser {
+    /// Missing where credentials were refused.
+    #[serde(default)]
     username: String,
 }
 

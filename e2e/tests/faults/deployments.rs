@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::proxy::{Fault, Match, Moment, Recording, Refusal, Rule, WatchFault, When};
+use e2e::proxy::{EventMatch, Fault, Match, Moment, Recording, Refusal, Rule, WatchFault, When};
 use e2e::wait;
 use http::Method;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
@@ -327,6 +327,35 @@ pub async fn ctl_04_a_late_watch_changes_no_rollout_in_the_end(planes: Shared) -
     let seen = witness.of(13).await?;
     assert_eq!((rig.creates(), rig.deletes(), seen.made()), (13, 8, 13));
     assert_eq!(rig.proxy.seen(&Match::creates("replicasets")), 3);
+    fleet.shutdown().await?;
+    end(rig, &planes).await
+}
+
+pub async fn ctl_27_a_deployment_made_again_at_once_is_a_new_one(planes: Shared) -> Result<()> {
+    let rig = start(&planes).await?;
+    let fleet = fleet(&rig, 1).await?;
+    let make = || rig.create_deployment("web", 2, json!(1), 0);
+    make().await?;
+    rig.complete("web", PATIENCE).await?;
+    let again = async || -> Result<()> {
+        rig.deployments().delete("web", &DeleteParams::default()).await?;
+        make().await?;
+        let made = rig.complete("web", PATIENCE).await?;
+        // Its template is the old one's, and the name of that one's ReplicaSet is taken: nobody collects garbage here.
+        let uid = made.metadata.uid.context("no UID")?;
+        let is_its = |set: &ReplicaSet| set.metadata.owner_references.iter().flatten().any(|owner| owner.uid == uid);
+        let sets = rig.sets().list(&ListParams::default()).await?.items;
+        let its: Vec<_> = sets.iter().filter(|set| is_its(set)).map(size).collect();
+        ensure!(its == [2], "its ReplicaSets have the sizes {its:?}, of {} in all", sets.len());
+        Ok(())
+    };
+    again().await?;
+    // A watch may show only the new one, with an event that says ADDED: the old one's end was compacted.
+    let swallow = WatchFault::Swallow(EventMatch::of("DELETED").name("web"));
+    let rule = rig.proxy.add(Rule::new(Match::watches("deployments"), Fault::Watch(swallow)));
+    again().await?;
+    rule.takes(1, PATIENCE).await?;
+    assert_eq!((rig.creates(), rig.deletes()), (6, 0));
     fleet.shutdown().await?;
     end(rig, &planes).await
 }

@@ -70,6 +70,7 @@ const SCENARIOS: &[Scenario<Planes>] = scenarios! {
         dep_16_a_change_of_size_that_was_interrupted_ends_in_proportion,
         dep_37_a_conflict_is_decided_again_from_what_is_there,
         ctl_04_a_late_watch_changes_no_rollout_in_the_end,
+        ctl_27_a_deployment_made_again_at_once_is_a_new_one,
     },
     statefulsets::{
         sts_10_a_late_watch_of_revisions_makes_no_second_one,
@@ -78,6 +79,8 @@ const SCENARIOS: &[Scenario<Planes>] = scenarios! {
         sts_24_a_claim_goes_with_its_set_from_the_start,
         sts_37_the_status_is_true_when_a_delete_fails,
         sts_41_a_late_watch_takes_down_no_second_pod,
+        ctl_04_a_late_watch_changes_no_stateful_set_in_the_end,
+        ctl_27_a_stateful_set_made_again_at_once_is_a_new_one,
         an_identity_has_one_pod_whatever_answers_are_lost,
         a_pod_that_has_taken_a_condemned_ones_name_survives,
     },
@@ -89,6 +92,7 @@ const SCENARIOS: &[Scenario<Planes>] = scenarios! {
         a_program_that_starts_before_its_server_waits_for_it,
         an_api_server_killed_in_mid_scale_up,
         ctl_22_a_server_that_is_away_costs_next_to_nothing,
+        ctl_25_three_replicas_keep_trying_and_not_together,
     },
 };
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use e2e::proxy::{Fault, Match, Moment, Recording, Refusal, Rule, WatchFault, When};
+use e2e::proxy::{EventMatch, Fault, Match, Moment, Recording, Refusal, Rule, WatchFault, When};
 use e2e::wait;
 use http::Method;
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet, StatefulSetStatus};
@@ -13,7 +13,7 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::deployments::fleet;
-use crate::rig::{Rig, Shared};
+use crate::rig::{Rig, Shared, Witness};
 use crate::support::history::History;
 use crate::support::pods::is_ready;
 use crate::support::{PATIENCE, Space, patched, pod_spec};
@@ -329,5 +329,62 @@ pub async fn a_pod_that_has_taken_a_condemned_ones_name_survives(planes: Shared)
     let there = rig.pods().get("web-1").await?;
     assert_eq!(there.uid().as_deref(), stranger["metadata"]["uid"].as_str());
     assert!(there.metadata.deletion_timestamp.is_none());
+    end(rig, &planes).await
+}
+
+pub async fn ctl_04_a_late_watch_changes_no_stateful_set_in_the_end(planes: Shared) -> Result<()> {
+    let rig = start(&planes).await?;
+    let fleet = fleet(&rig, 1).await?;
+    let witness = Witness::start(&rig).await?;
+    for resource in ["pods", "statefulsets", "controllerrevisions"] {
+        rig.proxy.add(Rule::new(Match::watches(resource), Fault::Watch(WatchFault::Lag(Duration::from_secs(1)))));
+    }
+    rig.create_stateful_set(2, |_| {}).await?;
+    rig.rolled_out(2).await?;
+    rig.set_template("2").await?;
+    rig.rolled_out(2).await?;
+    rig.patch_stateful_set(json!({"spec": {"replicas": 3}})).await?;
+    rig.rolled_out(3).await?;
+    rig.patch_stateful_set(json!({"spec": {"replicas": 1}})).await?;
+    rig.rolled_out(1).await?;
+    let seen = witness.of(5).await?;
+    assert_eq!((rig.creates(), rig.deletes(), seen.made(), seen.peak), (5, 4, 5, 3));
+    assert_eq!(rig.proxy.seen(&revision_creates()), 2);
+    fleet.shutdown().await?;
+    end(rig, &planes).await
+}
+
+/// Deletes the set and makes it again at once; waits until it has pods of its own.
+async fn made_again(rig: &Rig) -> Result<()> {
+    let old = rig.stateful_sets().get("web").await?.uid().context("no UID")?;
+    rig.stateful_sets().delete("web", &DeleteParams::default()).await?;
+    rig.create_stateful_set(2, |_| {}).await?;
+    let new = rig.stateful_sets().get("web").await?.uid().context("no UID")?;
+    // Nobody else collects garbage here.
+    for pod in rig.all_pods().await? {
+        rig.delete_pod(&pod.name_any()).await?;
+    }
+    wait::until("the new set's own pods", PATIENCE, async || {
+        let (pods, old) = (rig.pods_of(&new).await?, rig.pods_of(&old).await?);
+        ensure!((pods, old) == (2, 0), "{pods} of the new one, {old} of the old one");
+        Ok(())
+    })
+    .await?;
+    rig.rolled_out(2).await.map(drop)
+}
+
+pub async fn ctl_27_a_stateful_set_made_again_at_once_is_a_new_one(planes: Shared) -> Result<()> {
+    let rig = start(&planes).await?;
+    let fleet = fleet(&rig, 1).await?;
+    rig.create_stateful_set(2, |_| {}).await?;
+    rig.rolled_out(2).await?;
+    made_again(&rig).await?;
+    // A watch may show only the new one, with an event that says ADDED: the old one's end was compacted.
+    let swallow = Fault::Watch(WatchFault::Swallow(EventMatch::of("DELETED").name("web")));
+    let rule = rig.proxy.add(Rule::new(Match::watches("statefulsets"), swallow));
+    made_again(&rig).await?;
+    rule.takes(1, PATIENCE).await?;
+    assert_eq!((rig.creates(), rig.deletes()), (6, 0));
+    fleet.shutdown().await?;
     end(rig, &planes).await
 }

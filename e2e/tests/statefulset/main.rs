@@ -20,6 +20,7 @@ mod support;
 mod rig;
 
 mod commands;
+mod deletion;
 mod endpoints;
 mod features;
 mod identity;
@@ -133,6 +134,7 @@ const SCENARIOS: &[Scenario<Cluster>] = scenarios! {
         sts_15_a_set_that_goes_adopts_nothing,
         a_revision_that_somebody_deletes_is_made_again,
     },
+    deletion::{ctl_21_of_a_stateful_set_that_is_being_deleted_only_the_status_is_written},
     // A change of hands.
     takeover::{
         sts_08_fields_that_nobody_knew_go_to_pods_and_revisions,

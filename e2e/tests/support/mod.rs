@@ -9,6 +9,7 @@
 )]
 
 pub mod history;
+pub mod identities;
 pub mod kubectl;
 pub mod looking;
 pub mod planes;
@@ -243,6 +244,11 @@ pub fn replica_set(name: &str, replicas: i32) -> Value {
 
 pub fn pod_spec() -> Value {
     json!({"terminationGracePeriodSeconds": 0, "containers": [{"name": "main", "image": "registry.example/app:1"}]})
+}
+
+/// The text at a place of an object.
+pub fn text<'a>(object: &'a Value, pointer: &str) -> Result<&'a str> {
+    object.pointer(pointer).and_then(Value::as_str).with_context(|| format!("no {pointer} in {object}"))
 }
 
 pub fn name_of(pod: &Pod) -> String {
