@@ -17,7 +17,7 @@ DENY = $(WCM_CACHE)/tools/bin/cargo-deny
 ARCH ?= amd64
 IMAGE_ARCHIVE = target/image/$(ARCH)/image.tar
 
-.PHONY: cluster cluster-down conformance node image dashboards kind-up kind-down docker kind build demo test check unit e2e upstream differential matrix golden bench controlplane cargo go
+.PHONY: cluster cluster-down conformance node image dashboards kind-up kind-down docker kind build demo test check unit e2e upstream differential soak matrix golden bench controlplane cargo go
 
 build: cargo
 	cargo build --release
@@ -69,6 +69,14 @@ upstream: cargo controlplane
 differential: cargo controlplane
 	cargo build
 	cargo test -p e2e --test differential
+
+# The part of e2e in which two replicas of ours live under random scripts, faults and changes of hands; of these so many minutes. SEEDS=17 or
+# 1..5 for other schedules.
+MINUTES ?= 3
+soak: export MINUTES := $(MINUTES)
+soak: cargo controlplane
+	cargo build
+	cargo test -p e2e --test soak
 
 # Every pinned release's own controllers hand over and take back, and do what the golden files say.
 matrix: cargo go

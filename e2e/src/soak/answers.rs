@@ -40,7 +40,8 @@ pub fn may_be_missed(write: &Write, lives: &[Life], clocks: Clocks) -> bool {
     // Requests about one object come one after the other, so the last one before it came to the server is this one.
     let this = tries.filter(|(_, request)| is_about(request, write) && request.at <= received + SKEW).max_by_key(|(_, request)| request.at);
     this.is_some_and(|(life, request)| {
-        let was_cut_off = || life.cuts.iter().any(|cut| *cut + SKEW >= request.at && *cut <= request.at + EXCHANGE);
+        let closed = life.requests.iter().filter(|other| closes(other)).filter_map(|other| other.ended);
+        let was_cut_off = || life.cuts.iter().copied().chain(closed).any(|cut| cut + SKEW >= request.at && cut <= request.at + EXCHANGE);
         request.status.is_none() || request.status != request.server_status || spoils(request) || was_cut_off()
     })
 }
@@ -58,6 +59,12 @@ fn is_about(request: &Logged, write: &Write) -> bool {
         && target.resource == resource
         && target.subresource == subresource
         && write.key.split_once('/') == Some((&*target.namespace, &*target.name))
+}
+
+/// Whether the connection was closed for it, under all others that were on it: by a fault, or since the server was away.
+fn closes(request: &Logged) -> bool {
+    let by_fault = request.faults.iter().any(|fault| fault.starts_with("lost") && fault.ends_with("Connection"));
+    by_fault || request.status.is_none() && request.server_status.is_none() && request.faults.is_empty()
 }
 
 /// Whether a fault has taken the answer's content.
@@ -81,6 +88,11 @@ mod tests {
     }
 
     fn is_missed(faults: &[&str], cut: Option<u64>) -> bool {
+        is_missed_beside(faults, cut, &[])
+    }
+
+    /// Another request that ends a second later has these faults.
+    fn is_missed_beside(faults: &[&str], cut: Option<u64>, beside: &[&str]) -> bool {
         let clocks = Clocks::now();
         let sent = clocks.1 + Duration::from_secs(10);
         let received: Timestamp = (clocks.0 + Duration::from_millis(10_100)).try_into().unwrap();
@@ -95,7 +107,9 @@ mod tests {
             version: Some(5),
             body: Value::Null,
         };
-        let requests = vec![request(clocks.1, &["lost After Stream"]), request(sent, faults), request(sent + EXCHANGE, &["lost"])];
+        let mut other = request(sent + Duration::from_secs(1), beside);
+        other.target.name = "api".to_owned();
+        let requests = vec![request(clocks.1, &["lost After Stream"]), request(sent, faults), other, request(sent + EXCHANGE, &["lost"])];
         let cuts = cut.map(|seconds| clocks.1 + Duration::from_secs(seconds)).into_iter().collect();
         may_be_missed(&write, &[Life { name: "one".to_owned(), requests, cuts, lease: EXCHANGE }], clocks)
     }
@@ -106,6 +120,7 @@ mod tests {
         assert!(!is_missed(&["answer delayed 1s"], None));
         assert!(is_missed(&["lost After Stream"], None));
         assert!(is_missed(&["truncated Reset"], None));
+        assert!(is_missed_beside(&[], None, &["lost Before Connection"]) && !is_missed_beside(&[], None, &["lost Before Stream"]));
         assert!(is_missed(&[], Some(11)) && !is_missed(&[], Some(20)) && !is_missed(&[], Some(5)));
     }
 }

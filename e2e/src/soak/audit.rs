@@ -135,8 +135,9 @@ fn read(line: &str) -> Result<Write> {
     })
 }
 
-/// The writes by `user` that have changed nothing, each with the write that has made the version which it found. One that says of which
+/// The changes by `user` that have changed nothing, each with the write that has made the version which it found. One that says of which
 /// version the object is has changed nothing if the answer is of that one. Of others it is known if that version had been an answer before.
+/// For deletions see [`twice`]: that somebody else has deleted an object may not be known yet.
 pub fn needless<'a>(writes: &'a [Write], user: &str) -> Vec<(Option<&'a Write>, &'a Write)> {
     let mut made: HashMap<(u64, &str), Vec<&Write>> = HashMap::new();
     let successful = || writes.iter().filter(|write| (200..300).contains(&write.code));
@@ -152,7 +153,21 @@ pub fn needless<'a>(writes: &'a [Write], user: &str) -> Vec<(Option<&'a Write>, 
         let is_needless = write.expected().map_or(maker.is_some(), |expected| expected == version);
         is_needless.then_some((maker, write))
     };
-    successful().filter(|write| write.user == user && write.verb != "create").filter_map(judge).collect()
+    successful().filter(|write| write.user == user && matches!(&*write.verb, "update" | "patch")).filter_map(judge).collect()
+}
+
+/// The deletions by `user` of what it had deleted before, each with the one before.
+pub fn twice<'a>(writes: &'a [Write], user: &str) -> Vec<(&'a Write, &'a Write)> {
+    let is_meant = |write: &&Write| write.user == user && write.verb == "delete" && (200..300).contains(&write.code);
+    let mut deletions: Vec<_> = writes.iter().filter(is_meant).collect();
+    deletions.sort_by(|a, b| a.received.cmp(&b.received));
+    let mut last = HashMap::new();
+    let mut found = Vec::new();
+    for write in deletions {
+        let Some(uid) = write.body.pointer("/preconditions/uid").and_then(serde_json::Value::as_str) else { continue };
+        found.extend(last.insert(uid, write).map(|first| (first, write)));
+    }
+    found
 }
 
 /// The writes by `user` that no server takes: what was asked for can never be.
@@ -180,7 +195,7 @@ mod tests {
             line(1, "us", "create", 201, [0, 5]),
             line(10, "us", "patch", 200, [0, 6]),
             line(20, "node", "patch", 200, [0, 7]),
-            line(22, "us", "delete", 200, [0, 7]),
+            line(22, "us", "patch", 200, [0, 7]),
             line(30, "us", "update", 409, [7, 7]),
             line(31, "us", "update", 422, [7, 7]),
             line(32, "us", "update", 200, [7, 7]),
@@ -194,6 +209,25 @@ mod tests {
         let expected = [("20", "22"), ("20", "32"), ("40", "50")].map(|(maker, write)| (maker.to_owned(), write.to_owned()));
         assert_eq!(found, expected);
         assert_eq!(impossible(&writes, "us").len(), 1);
+    }
+
+    #[test]
+    fn deletions_are_told_apart_by_the_uid_that_they_ask_for() {
+        let delete = |second: u32, user: &str, code: u16, uid: &str| {
+            line(second, user, "delete", code, [0, 1])
+                .replace(r#""requestObject":{}"#, &format!(r#""requestObject":{{"preconditions":{{"uid":"{uid}"}}}}"#))
+        };
+        let lines = [
+            delete(5, "us", 200, "a"),
+            delete(1, "us", 409, "a"),
+            delete(2, "us", 200, "a"),
+            delete(3, "us", 200, "b"),
+            delete(4, "gc", 200, "b"),
+        ];
+        let writes = parse(&(lines.join("\n") + "\n")).unwrap();
+        let found = twice(&writes, "us");
+        assert_eq!(found.len(), 1);
+        assert!(found[0].0.received.contains(":02.") && found[0].1.received.contains(":05."));
     }
 
     #[test]

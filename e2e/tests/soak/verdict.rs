@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use e2e::controlplane::SERVICE_ACCOUNT_USER;
 use e2e::soak::answers::{Clocks, may_be_missed};
-use e2e::soak::audit;
+use e2e::soak::audit::{self, Write};
 use e2e::soak::fencing;
 use e2e::soak::schedule::Who;
 
@@ -29,23 +29,30 @@ impl World {
         let writes = self.audited().await?;
         let ours = writes.iter().filter(|write| write.user == SERVICE_ACCOUNT_USER).count();
         let faulty = lives.iter().flat_map(|life| &life.requests).filter(|request| !request.faults.is_empty()).count();
-        let all = audit::needless(&writes, SERVICE_ACCOUNT_USER).len();
+        // Who does not know whether a write has worked sends it again, or reads and writes what it finds once more, as upstream does.
+        let may_repeat = |first: &Write| first.user == SERVICE_ACCOUNT_USER && may_be_missed(first, &lives, clocks);
+        let needless = audit::needless(&writes, SERVICE_ACCOUNT_USER);
+        let twice = audit::twice(&writes, SERVICE_ACCOUNT_USER);
         println!(
-            "  so far {ours} writes of ours by {} processes; {faulty} requests met a fault; {all} writes changed nothing",
-            lives.len()
+            "  so far {ours} writes of ours by {} processes, {} repeated changes, {} repeated deletions; {faulty} requests met a fault",
+            lives.len(),
+            needless.len(),
+            twice.len()
         );
-        let needless: Vec<_> = audit::needless(&writes, SERVICE_ACCOUNT_USER)
-            .into_iter()
-            // Who does not know whether a write has worked sends it again, or reads and writes what it finds once more, as upstream does.
-            .filter(|(first, second)| !first.is_some_and(|first| first.user == second.user && may_be_missed(first, &lives, clocks)))
-            .map(|(first, second)| format!("{second}\n    after {}", first.map_or_else(|| "nobody".to_owned(), ToString::to_string)))
-            .collect();
+        let told = |first: Option<&Write>, second: &Write| {
+            format!("{second}\n    after {}", first.map_or_else(|| "nobody".to_owned(), ToString::to_string))
+        };
+        let needless = needless.into_iter().filter(|(first, _)| !first.is_some_and(may_repeat));
+        let needless: Vec<_> = needless.map(|(first, second)| told(first, second)).collect();
+        let twice: Vec<_> =
+            twice.into_iter().filter(|(first, _)| !may_repeat(first)).map(|(first, second)| told(Some(first), second)).collect();
         let impossible = audit::impossible(&writes, SERVICE_ACCOUNT_USER).into_iter().map(ToString::to_string).collect();
         let mut wrong = Vec::new();
         for (what, found) in [
             ("what must never be", self.side.cache.violations()?),
             ("writes without the lease", fencing::unfenced(&lives)),
             ("writes that changed nothing", needless),
+            ("deletions of what had been deleted", twice),
             ("writes that no server takes", impossible),
         ] {
             if !found.is_empty() {
