@@ -5,7 +5,8 @@
 #
 #   NAME=busybox[:COMMAND ARG...]   Debian's static busybox with all its applets
 #   NAME=program:FILE               one program, with the libraries that it is linked with and loads from this machine
-#   NAME=agnhost:FILE               busybox with this static program, which runs: the image of that name of Kubernetes' own tests
+#   NAME=agnhost:FILE               busybox with this static program, which runs, and with the certificate beside it: the image of that
+#                                   name of Kubernetes' own tests
 #
 # Every NAME is a repository with a tag. Images of the same files share their layer.
 set -euo pipefail
@@ -72,7 +73,11 @@ program() {
   rm -rf "$root"
   mkdir -p "$root/etc"
   cp "$1" "$root/"
-  [ "$2" != agnhost ] || ln -s agnhost "$root/agnhost-2"
+  if [ "$2" = agnhost ]; then
+    ln -s agnhost "$root/agnhost-2"
+    cp "$(dirname "$1")"/localhost.* "$root/"
+    mkdir "$root/uploads"
+  fi
   # None of a static program.
   for library in $( (ldd "$1" 2>/dev/null || true) | grep -o '/[^ ]*'); do
     cp --parents --dereference "$library" "$root"

@@ -139,8 +139,8 @@ impl Cluster {
         .await?;
         // kubelet may not say this of itself.
         let label = json!({"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}});
-        let patch = http::Request::patch(&path).header("content-type", "application/merge-patch+json");
-        self.plane.admin().request::<Value>(patch.body(label.to_string().into_bytes())?).await.context("label the node")?;
+        let request = http::Request::patch(&path).header("content-type", "application/merge-patch+json");
+        self.plane.admin().request::<Value>(request.body(label.to_string().into_bytes())?).await.context("label the node")?;
         Ok(())
     }
 }

@@ -30,7 +30,7 @@ pub(crate) async fn apply_all(cluster: &Cluster) -> Result<()> {
     apply(cluster, &json!({"apiVersion": "v1", "kind": "List", "items": [shop, dns(), web("web", 3), db(), agent()]})).await
 }
 
-/// As CoreDNS is installed: in the system's namespace, and at most one of two is away.
+/// As a cluster's DNS servers are installed: in the system's namespace, and at most one of two is away.
 fn dns() -> Value {
     let mut dns = web("dns", 2);
     dns["metadata"]["namespace"] = json!("kube-system");
@@ -41,7 +41,7 @@ fn dns() -> Value {
 
 /// A Deployment of web servers.
 pub(crate) fn web(name: &str, replicas: u32) -> Value {
-    workload("Deployment", name, json!({"replicas": replicas, "template": template(name, SERVE)}))
+    workload("Deployment", name, &json!({"replicas": replicas, "template": template(name, SERVE)}))
 }
 
 /// A StatefulSet whose pods note each start of theirs in their volumes.
@@ -52,15 +52,15 @@ fn db() -> Value {
         "metadata": {"name": "data"},
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}},
     }]);
-    workload("StatefulSet", "db", json!({"replicas": 2, "serviceName": "db", "template": template, "volumeClaimTemplates": claims}))
+    workload("StatefulSet", "db", &json!({"replicas": 2, "serviceName": "db", "template": template, "volumeClaimTemplates": claims}))
 }
 
 /// A DaemonSet, which nobody hands over.
 fn agent() -> Value {
-    workload("DaemonSet", "agent", json!({"template": template("agent", SERVE)}))
+    workload("DaemonSet", "agent", &json!({"template": template("agent", SERVE)}))
 }
 
-fn workload(kind: &str, name: &str, spec: Value) -> Value {
+fn workload(kind: &str, name: &str, spec: &Value) -> Value {
     let mut workload = json!({
         "apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name, "namespace": SHOP},
         "spec": {"selector": {"matchLabels": {"app": name}}},
