@@ -17,7 +17,7 @@ DENY = $(WCM_CACHE)/tools/bin/cargo-deny
 ARCH ?= amd64
 IMAGE_ARCHIVE = target/image/$(ARCH)/image.tar
 
-.PHONY: cluster cluster-down conformance node image dashboards kind-up kind-down docker kind build demo test check unit e2e upstream differential soak matrix golden bench controlplane cargo go
+.PHONY: cluster cluster-down conformance node image dashboards kind-up kind-down docker kind build demo test check unit e2e upstream upstream-list differential soak matrix golden bench controlplane cargo go
 
 build: cargo
 	cargo build --release
@@ -59,10 +59,16 @@ cluster-down: cargo
 conformance: cargo controlplane image
 	WCM_IMAGE=$(CURDIR)/$(IMAGE_ARCHIVE) cargo run --quiet -p e2e --bin conformance
 
-# Kubernetes' own integration tests, with our process in place of their controllers.
+# Kubernetes' own integration tests, with our process in place of their controllers; then those that kube-controller-manager passes behind
+# the fault proxy, there.
 upstream: cargo controlplane
 	cargo build
 	cargo run --quiet -p e2e --bin upstream-tests
+	cargo run --quiet -p e2e --bin upstream-tests -- --faults
+
+# Writes anew which of them kube-controller-manager passes behind the fault proxy, three times out of three.
+upstream-list: cargo controlplane
+	cargo run --quiet -p e2e --bin upstream-tests -- --reference --faults --record 3
 
 # The part of e2e that plays the same scripts on kube-controller-manager and on ours and compares what came of them; SEEDS=1..100 for
 # more, KIND=deployment or statefulset for one kind.
