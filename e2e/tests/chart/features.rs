@@ -157,8 +157,8 @@ fn turn(turn: &str) -> Value {
     json!({"spec": {"template": {"metadata": {"annotations": {"turn": turn}}}}})
 }
 
-async fn patch(space: &Space, path: &str, patch: Value) -> Result<()> {
-    space.apps(Method::PATCH, path, &patch).await.map(drop)
+async fn patch(space: &Space, path: &str, change: Value) -> Result<()> {
+    space.apps(Method::PATCH, path, &change).await.map(drop)
 }
 
 async fn shows(space: &Space, path: &str, what: &str, mut check: impl FnMut(&Value) -> Result<()>) -> Result<()> {

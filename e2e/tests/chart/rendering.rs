@@ -14,13 +14,13 @@ use crate::rig::Shared;
 
 /// Values that the schema refuses: what is set, and what is said about it.
 const REFUSED: &[(&str, &str)] = &[
-    (r#"replicas=3"#, "additional properties 'replicas' not allowed"),
+    ("replicas=3", "additional properties 'replicas' not allowed"),
     (r#"workload.kind="StatefulSet""#, "at '/workload/kind': value must be one of 'DaemonSet', 'Deployment', 'External'"),
-    (r#"workload.replicas=0"#, "at '/workload/replicas': minimum: got 0, want 1"),
+    ("workload.replicas=0", "at '/workload/replicas': minimum: got 0, want 1"),
     (r#"workload.maxUnavailable="half""#, "at '/workload/maxUnavailable'"),
     (r#"workload.nodes="all""#, "at '/workload': additional properties 'nodes' not allowed"),
     (r#"mode="dry-run""#, "at '/mode': value must be one of 'active', 'observe'"),
-    (r#"controllers=[]"#, "at '/controllers': minItems: got 0, want 1"),
+    ("controllers=[]", "at '/controllers': minItems: got 0, want 1"),
     (r#"controllers=["*"]"#, "at '/controllers/0': value must be one of 'deployment-controller'"),
     (r#"controllers=["deployment-controller","deployment-controller"]"#, "at '/controllers': items at 0 and 1 are equal"),
     (r#"featureGates={"MaxUnavailableStatefulSet":"yes"}"#, "at '/featureGates/MaxUnavailableStatefulSet': got string, want boolean"),
@@ -29,13 +29,13 @@ const REFUSED: &[(&str, &str)] = &[
     (r#"image.pullPolicy="Sometimes""#, "at '/image/pullPolicy': value must be one of 'Always', 'IfNotPresent', 'Never'"),
     (r#"image.pullSecrets=["a"]"#, "at '/image/pullSecrets/0': got string, want object"),
     (r#"leaderElection.leaseDuration="15""#, "at '/leaderElection/leaseDuration': '15' does not match pattern"),
-    (r#"leaderElection.retryPeriod=2"#, "at '/leaderElection/retryPeriod': got number, want string"),
+    ("leaderElection.retryPeriod=2", "at '/leaderElection/retryPeriod': got number, want string"),
     (r#"logging.format="xml""#, "at '/logging/format': value must be one of 'text', 'json'"),
     (r#"extraArgs=["-v"]"#, "at '/extraArgs/0': '-v' does not match pattern"),
     (r#"extraArgs="--v=2""#, "at '/extraArgs': got string, want array"),
     (r#"apiServer.host="https://api:6443""#, "at '/apiServer/host': 'https://api:6443' does not match pattern"),
     (r#"apiServer.port="6443""#, "at '/apiServer/port': got string, want integer"),
-    (r#"port=443"#, "at '/port': minimum: got 443, want 1,024"),
+    ("port=443", "at '/port': minimum: got 443, want 1,024"),
     (r#"bindAddress="localhost""#, "at '/bindAddress': 'localhost' does not match pattern"),
     (r#"hostNetwork="yes""#, "at '/hostNetwork': got string, want null or boolean"),
     (r#"rbac.mode="none""#, "at '/rbac/mode': value must be one of 'builtin', 'explicit'"),
@@ -44,22 +44,22 @@ const REFUSED: &[(&str, &str)] = &[
         "at '/rbac/subjects/0/kind': value must be one of 'User', 'Group', 'ServiceAccount'",
     ),
     (r#"resources.cpu="1""#, "at '/resources': additional properties 'cpu' not allowed"),
-    (r#"livenessProbe.httpGet={}"#, "at '/livenessProbe': additional properties 'httpGet' not allowed"),
+    ("livenessProbe.httpGet={}", "at '/livenessProbe': additional properties 'httpGet' not allowed"),
     (r#"tolerations="all""#, "at '/tolerations': got string, want null or array"),
     (r#"serviceMonitor.interval="often""#, "at '/serviceMonitor/interval': 'often' does not match pattern"),
-    (r#"podDisruptionBudget.minAvailable=1"#, "at '/podDisruptionBudget': additional properties 'minAvailable' not allowed"),
+    ("podDisruptionBudget.minAvailable=1", "at '/podDisruptionBudget': additional properties 'minAvailable' not allowed"),
     (r#"commonLabels={"a":1}"#, "at '/commonLabels/a': got number, want string"),
     (r#"tests.timeout="soon""#, "at '/tests/timeout': 'soon' does not match pattern"),
     // What no schema can say.
     (r#"workload.kind="Deployment""#, "workload.kind=Deployment: in the cluster whose Deployments it is to run"),
     (r#"workload.kind="External""#, "rbac.subjects: with workload.kind=External somebody must be named"),
     (r#"rbac.subjects=[{"kind":"User","name":"a"}]"#, "rbac.subjects: only with workload.kind=External"),
-    (r#"podDisruptionBudget.enabled=true"#, "podDisruptionBudget.enabled: only with workload.kind=Deployment"),
+    ("podDisruptionBudget.enabled=true", "podDisruptionBudget.enabled: only with workload.kind=Deployment"),
     (
         r#"topologySpreadConstraints=[{"maxSkew":1,"topologyKey":"a","whenUnsatisfiable":"DoNotSchedule"}]"#,
         "topologySpreadConstraints: only with workload.kind=Deployment",
     ),
-    (r#"networkPolicy.enabled=true"#, "networkPolicy.enabled: network policies do not reach pods on the host's network"),
+    ("networkPolicy.enabled=true", "networkPolicy.enabled: network policies do not reach pods on the host's network"),
     (r#"extraArgs=["--secure-port=1"]"#, "extraArgs: --secure-port follows from the value port"),
     (r#"extraArgs=["--leader-elect"]"#, "extraArgs: --leader-elect follows from the value leaderElection.enabled"),
 ];
@@ -69,7 +69,7 @@ pub(crate) async fn bad_values_are_refused_and_named(_: Shared) -> Result<()> {
         let printed = try_rendered(RELEASES[3], None, &[set])?;
         ensure!(!printed.success && printed.stderr.contains(said), "{set} should be refused with {said:?}: {}", printed.stderr);
     }
-    let both = [r#"serviceMonitor.enabled=true"#, r#"podMonitor.enabled=true"#];
+    let both = ["serviceMonitor.enabled=true", "podMonitor.enabled=true"];
     let printed = try_rendered(RELEASES[3], None, &both)?;
     ensure!(!printed.success && printed.stderr.contains("serviceMonitor.enabled and podMonitor.enabled"), "{}", printed.stderr);
     for monitor in ["serviceMonitor", "podMonitor", "networkPolicy"] {
