@@ -25,7 +25,7 @@ const selected = `cluster=~"$cluster", job=~"$job", instance=~"$instance"`
 var rows = []row{
 	{"", []panel{
 		{"Up", "Replicas that are scraped.", "short", 3, true, false, []query{
-			{`sum(up{cluster=~"$cluster", job=~"$job"})`, ""}}},
+			{`count(workloads_controller_manager_build_info{SELECTED})`, ""}}},
 		{"Leader", "The replica that holds the lease. Nothing without leader election.", "short", 6, true, false, []query{
 			{`leader_election_master_status{SELECTED} == 1`, "{{instance}}"}}},
 		{"Release", "", "short", 3, true, false, []query{

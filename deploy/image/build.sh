@@ -7,7 +7,8 @@
 #   WCM_CACHE     where cargo-auditable is installed (default $XDG_CACHE_HOME/workloads-controller-manager)
 #   BUILD_DIR     the target folder, absolute (default target/image-build)
 #
-# glibc, static: its getaddrinfo reads /etc/hosts and asks /etc/resolv.conf's servers by itself from 2.34 on, with no library beside it.
+# glibc of Debian 12 or newer, static: its getaddrinfo reads /etc/hosts and asks /etc/resolv.conf's servers by itself, with no library
+# beside it, and it takes packed relocations, which save half a megabyte.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 arch=${1:-amd64}
@@ -34,7 +35,10 @@ fi
 # Paths of this machine would be in panic messages and in what C compilers write.
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
 sysroot=$(rustc --print sysroot)
-flags="-C target-feature=+crt-static -C linker=$linker"
+host=$(rustc -vV | sed -n 's/^host: //p')
+# Rust's own linker, the same for both architectures whatever the machine's is.
+flags="-C target-feature=+crt-static -C linker=$linker -C link-arg=-fuse-ld=lld -C link-arg=-B$sysroot/lib/rustlib/$host/bin/gcc-ld"
+flags+=" -C link-arg=-Wl,-z,pack-relative-relocs"
 for mapping in "$cargo_home=/cargo" "$sysroot=/rust" "$PWD=/src"; do
   flags+=" --remap-path-prefix=$mapping"
 done
