@@ -7,6 +7,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use e2e::node::{self, CONTROLLERS, Cluster, Image, Programs, TESTS, sandbox};
+use serde_json::Value;
 
 /// Which of upstream's tests.
 const FOCUS: &str = r"\[sig-apps\] (Deployment|ReplicaSet|StatefulSet) .*\[Conformance\]";
@@ -78,7 +79,7 @@ fn test(program: &Path, kubeconfig: &Path, kubectl: &Path) -> Result<()> {
     let mut command = Command::new(program);
     command.arg("--kubeconfig").arg(kubeconfig).arg("--kubectl-path").arg(kubectl).arg("--provider=skeleton");
     command
-        .args(["--ginkgo.focus", FOCUS, "--ginkgo.no-color", "--ginkgo.succinct"])
+        .args(["--ginkgo.focus", FOCUS, "--ginkgo.no-color", "--ginkgo.succinct", "--ginkgo.silence-skips"])
         .arg(format!("--ginkgo.json-report={}", report.display()));
     let status = command.args(std::env::args_os().skip(1)).status().context("run e2e.test")?;
     let (passed, failed) = results(&report)?;
@@ -91,11 +92,12 @@ fn test(program: &Path, kubeconfig: &Path, kubectl: &Path) -> Result<()> {
 /// How many tests passed, and the names of those that failed, from ginkgo's report.
 fn results(report: &Path) -> Result<(u32, Vec<String>)> {
     let text = std::fs::read(report).with_context(|| report.display().to_string())?;
-    let suites: serde_json::Value = serde_json::from_slice(&text).context("ginkgo's report")?;
+    let suites: Value = serde_json::from_slice(&text).context("ginkgo's report")?;
     let (mut passed, mut failed) = (0, Vec::new());
     let specs = suites.as_array().into_iter().flatten().filter_map(|suite| suite["SpecReports"].as_array()).flatten();
     for spec in specs.filter(|spec| spec["LeafNodeType"] == "It") {
-        let name = || spec["LeafNodeText"].as_str().unwrap_or_default().to_owned();
+        let kind = spec.pointer("/ContainerHierarchyTexts/0").and_then(Value::as_str).unwrap_or_default();
+        let name = || format!("{kind} {}", spec["LeafNodeText"].as_str().unwrap_or_default());
         match spec["State"].as_str() {
             Some("passed") => {
                 println!("ok      {:6.1} s  {}", spec["RunTime"].as_f64().unwrap_or_default() / 1e9, name());
