@@ -6,6 +6,7 @@
 //! - [`wait`] holds the only way a test waits here: for a condition, with a deadline, and with what was last seen in the error.
 //! - [`mod@bench`] measures our program beside kube-controller-manager.
 //! - [`differential`] makes scripts to play on two control planes, and compares what came of them.
+//! - [`soak`] says what befalls two replicas of ours for minutes, and what must never come of it.
 //! - [`node`] adds a real node to a control plane: containerd, kubelet and kube-proxy in namespaces of their own.
 //! - [`upstream`] runs Kubernetes' own integration tests against a controller in another process.
 //!
@@ -22,6 +23,7 @@ pub mod ports;
 pub mod process;
 pub mod proxy;
 pub mod server;
+pub mod soak;
 pub mod upstream;
 pub mod wait;
 
