@@ -134,8 +134,8 @@ impl Space {
         .await
     }
 
-    pub(crate) async fn patch(&self, path: &str, patch: Value) -> Result<Value> {
-        self.apps(Method::PATCH, path, &patch).await
+    pub(crate) async fn patch(&self, path: &str, change: Value) -> Result<Value> {
+        self.apps(Method::PATCH, path, &change).await
     }
 
     pub(crate) async fn resize(&self, path: &str, replicas: i64) -> Result<()> {
