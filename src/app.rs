@@ -258,10 +258,10 @@ impl App {
         let fresh = self.leads();
         self.caches_synced(&filling).await?;
         self.take_over(&filling, fresh).await?;
-        let migrates = |name: &str| self.migration.as_ref().is_some_and(|migration| migration.runs(name));
-        let (migrated, workers): (Vec<_>, Vec<_>) = workers.into_iter().partition(|(name, _)| migrates(name));
+        let shares_lease = |name: &str| self.migration.as_ref().is_some_and(|migration| migration.runs(name));
+        let (migrated, workers): (Vec<_>, Vec<_>) = workers.into_iter().partition(|(name, _)| shares_lease(name));
         // Who shares a lease with us is no other writer.
-        let alone: Vec<_> = controllers.iter().copied().filter(|controller| !migrates(controller.as_str())).collect();
+        let alone: Vec<_> = controllers.iter().copied().filter(|controller| !shares_lease(controller.as_str())).collect();
         if !alone.is_empty() {
             self.refuse_other_writers(&alone, &known_pods).await?;
         }

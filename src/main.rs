@@ -25,7 +25,6 @@ mod wiring;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::CommandFactory;
 
 use crate::options::{Command, Ignored, Options, Version};
 
@@ -43,9 +42,7 @@ fn main() -> ExitCode {
         Some(Command::Verify(asked)) => told(run(verify::run(*asked))),
         Some(Command::Pause) => told(run(verify::pause())),
         Some(Command::Completion { shell }) => {
-            let mut command = Options::command();
-            let name = command.get_name().to_owned();
-            clap_complete::generate(shell, &mut command, name, &mut std::io::stdout());
+            print!("{}", options::completion(shell));
             ExitCode::SUCCESS
         }
     }
@@ -75,7 +72,7 @@ fn warn_of(options: &Options) {
             Ignored::Gate(gate) => tracing::warn!(gate, "Ignoring a feature gate that only kube-controller-manager has"),
         }
     }
-    if options.serving.contention_profiling {
+    if options.debugging.contention_profiling {
         tracing::warn!(flag = "--contention-profiling", "There are no profiles here");
     }
 }

@@ -214,7 +214,9 @@ impl App {
         let migration = self.migration.as_ref().and_then(|migration| migration.leadership.as_ref());
         let leaderships: Vec<_> = migration.into_iter().chain(&self.leadership).collect();
         let leads = leaderships.iter().any(|leadership| leadership.role() == Role::Leader);
-        leaderships.iter().for_each(|leadership| leadership.stopping());
+        for leadership in &leaderships {
+            leadership.stopping();
+        }
         drop(recorder);
         if leads && self.options.leader_election.leader_elect_release_on_exit {
             // It ends when nobody is left who could tell it anything.

@@ -199,13 +199,13 @@ mod tests {
     use super::*;
 
     fn set(name: &str, uid: u32, owner: Option<u32>, available: i32, labels: &str) -> Arc<ReplicaSet> {
-        let uuid = |id: u32| format!("00000000-0000-0000-0000-{id:012}");
+        let identity = |id: u32| format!("00000000-0000-0000-0000-{id:012}");
         let owners: Vec<_> = owner
             .iter()
-            .map(|owner| json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": uuid(*owner), "controller": true}))
+            .map(|owner| json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": identity(*owner), "controller": true}))
             .collect();
         let object = json!({
-            "metadata": {"namespace": "shop", "name": name, "uid": uuid(uid), "resourceVersion": "5", "ownerReferences": owners},
+            "metadata": {"namespace": "shop", "name": name, "uid": identity(uid), "resourceVersion": "5", "ownerReferences": owners},
             "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}},
                 "template": {"metadata": {"labels": {"app": labels}}, "spec": {"containers": []}}},
             "status": {"replicas": 2, "availableReplicas": available},

@@ -135,7 +135,9 @@ impl App {
     fn journal(&self, controller: &str, children: &[&Resource]) -> anyhow::Result<(Arc<Records>, SyncMetrics)> {
         let records = Arc::new(Records::default());
         let metrics = SyncMetrics::register(controller, &records, self.clock.clone(), &self.registry)?;
-        children.iter().for_each(|resource| metrics.writes(resource));
+        for resource in children {
+            metrics.writes(resource);
+        }
         Ok((records, metrics))
     }
 

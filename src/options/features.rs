@@ -8,7 +8,7 @@ use crate::gates::{GateSetting, Release};
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Features")]
 pub(crate) struct FeatureOptions {
-    /// Feature gates, as Name=true or Name=false, separated by commas; AllAlpha and AllBeta are all of that stage. May be repeated.
+    /// Feature gates, as Name=true or Name=false, separated by commas; `AllAlpha` and `AllBeta` are all of that stage. May be repeated.
     #[arg(long, value_name = "GATES", value_delimiter = ',')]
     pub(crate) feature_gates: Vec<GateSetting>,
 

@@ -56,7 +56,7 @@ pub(crate) struct LeaderMigrationOptions {
     #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool, action = clap::ArgAction::Set)]
     pub(crate) enable_leader_migration: bool,
 
-    /// File with a LeaderMigrationConfiguration of controllermanager.config.k8s.io/v1, with "workloads-controller-manager" or "*" as
+    /// File with a `LeaderMigrationConfiguration` of controllermanager.config.k8s.io/v1, with "workloads-controller-manager" or "*" as
     /// component. Default: upstream's, which names none of the controllers here.
     #[arg(long, value_name = "FILE")]
     pub(crate) leader_migration_config: Option<PathBuf>,

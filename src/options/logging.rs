@@ -13,7 +13,7 @@ use crate::gates::{FeatureGates, LOGGING_ALPHA_OPTIONS, LOGGING_BETA_OPTIONS, Re
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Logs")]
 pub(crate) struct LoggingOptions {
-    /// Log lines: text or json. The gate LoggingBetaOptions guards json.
+    /// Log lines: text or json. The gate `LoggingBetaOptions` guards json.
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = ["text", "json"])]
     pub(crate) logging_format: String,
 
@@ -29,16 +29,16 @@ pub(crate) struct LoggingOptions {
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = go_duration)]
     pub(crate) log_flush_frequency: Duration,
 
-    /// Text format: warnings and errors go to standard error, the rest to standard output. Needs the gate LoggingAlphaOptions.
+    /// Text format: warnings and errors go to standard error, the rest to standard output. Needs the gate `LoggingAlphaOptions`.
     #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool, action = clap::ArgAction::Set)]
     pub(crate) log_text_split_stream: bool,
 
     /// So many bytes of what goes to standard output may wait to be written: 512, 64k, 64Ki, 1M, 1Mi; 0 is none. Needs the gate
-    /// LoggingAlphaOptions.
+    /// `LoggingAlphaOptions`.
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size)]
     pub(crate) log_text_info_buffer_size: usize,
 
-    /// JSON format: errors go to standard error, the rest to standard output. Needs the gate LoggingAlphaOptions.
+    /// JSON format: errors go to standard error, the rest to standard output. Needs the gate `LoggingAlphaOptions`.
     #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool, action = clap::ArgAction::Set)]
     pub(crate) log_json_split_stream: bool,
 

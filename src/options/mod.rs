@@ -1,6 +1,7 @@
 //! The command line: kube-controller-manager's flag names and defaults. One struct for each group of `--help`.
 
 mod boolean;
+mod completion;
 mod connection;
 mod controllers;
 mod duration;
@@ -23,6 +24,7 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub(crate) use boolean::go_bool;
+pub(crate) use completion::completion;
 pub(crate) use connection::ConnectionOptions;
 pub(crate) use controllers::{ControllerName, ControllerOptions};
 pub(crate) use duration::{format_go_duration, go_duration};
@@ -32,7 +34,7 @@ pub(crate) use leader_election::{LeaderElectionOptions, LeaderMigrationOptions};
 pub(crate) use logging::{LoggingOptions, ModuleLevel};
 pub(crate) use metrics::MetricsOptions;
 pub(crate) use mode::{Mode, ModeOptions};
-pub(crate) use serving::{AuthenticationOptions, AuthorizationOptions, NamedPair, ServingOptions};
+pub(crate) use serving::{AuthenticationOptions, AuthorizationOptions, DebuggingOptions, NamedPair, ServingOptions};
 pub(crate) use tls::{Curve, TlsVersion};
 pub(crate) use version::Version;
 
@@ -60,6 +62,8 @@ pub(crate) struct Options {
     #[command(flatten)]
     pub(crate) serving: ServingOptions,
     #[command(flatten)]
+    pub(crate) debugging: DebuggingOptions,
+    #[command(flatten)]
     pub(crate) authentication: AuthenticationOptions,
     #[command(flatten)]
     pub(crate) authorization: AuthorizationOptions,
@@ -73,7 +77,7 @@ pub(crate) struct Options {
     pub(crate) foreign: ForeignOptions,
 
     /// Print the version and end; raw prints all that is known of the build.
-    #[arg(short = 'V', long, value_name = "true|false|raw", default_value = "false", hide_default_value = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(help_heading = "Global", short = 'V', long, value_name = "true|false|raw", default_value = "false", hide_default_value = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(crate) version: Version,
 
     /// What to do instead of running the controllers.

@@ -56,11 +56,11 @@ pub(crate) struct ServingOptions {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) http2_max_streams_per_connection: u32,
 
-    /// Bind the port with SO_REUSEPORT: several processes may listen on it.
+    /// Bind the port with `SO_REUSEPORT`: several processes may listen on it.
     #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool, action = clap::ArgAction::Set)]
     pub(crate) permit_port_sharing: bool,
 
-    /// Bind the port with SO_REUSEADDR, so that nobody has to wait for connections of the process before to be forgotten. As in
+    /// Bind the port with `SO_REUSEADDR`, so that nobody has to wait for connections of the process before to be forgotten. As in
     /// kube-controller-manager, it is bound so in any case.
     #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool, action = clap::ArgAction::Set)]
     pub(crate) permit_address_sharing: bool,
@@ -68,13 +68,18 @@ pub(crate) struct ServingOptions {
     /// Serve HTTP/1.1 only.
     #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool, action = clap::ArgAction::Set)]
     pub(crate) disable_http2_serving: bool,
+}
 
+/// Looking into a running process (upstream controller-manager `options/debugging.go`).
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Debugging")]
+pub(crate) struct DebuggingOptions {
     /// Serve /debug/flags/v, to change the verbosity of a running process, and /debug/pprof, which says why there are no profiles.
-    #[arg(help_heading = "Debugging", long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool, action = clap::ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value_t = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool, action = clap::ArgAction::Set)]
     pub(crate) profiling: bool,
 
     /// Profile how locks are waited for, upstream; there are no profiles here, and a warning says so.
-    #[arg(help_heading = "Debugging", long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool, action = clap::ArgAction::Set)]
+    #[arg(long, value_name = "BOOL", default_value_t = false, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = go_bool, action = clap::ArgAction::Set)]
     pub(crate) contention_profiling: bool,
 }
 

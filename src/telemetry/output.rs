@@ -136,7 +136,7 @@ mod tests {
         (Output::apart(Box::new(errors.clone()), Box::new(infos.clone()), Level::WARN, limit), errors, infos)
     }
 
-    fn line<'a>(output: &'a Output, error: bool, text: &str) {
+    fn line(output: &Output, error: bool, text: &str) {
         Line { streams: &output.0, error }.write_all(text.as_bytes()).unwrap();
     }
 

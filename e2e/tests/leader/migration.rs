@@ -24,11 +24,11 @@ struct File {
 impl File {
     fn new(leaders: &[(&str, &str)]) -> Result<Self> {
         let folder = tempfile::tempdir()?;
-        let leaders: String =
+        let leaders: Vec<_> =
             leaders.iter().map(|(name, component)| format!("- name: {name}-controller\n  component: {component:?}\n")).collect();
         let head = "apiVersion: controllermanager.config.k8s.io/v1\nkind: LeaderMigrationConfiguration\n";
         let file = Self { folder };
-        std::fs::write(file.path(), format!("{head}leaderName: {SECOND}\ncontrollerLeaders:\n{leaders}"))?;
+        std::fs::write(file.path(), format!("{head}leaderName: {SECOND}\ncontrollerLeaders:\n{}", leaders.concat()))?;
         Ok(file)
     }
 
@@ -76,7 +76,7 @@ pub async fn controllers_move_from_kube_controller_manager_and_back_without_a_ga
     } else {
         let ended = wait::until("its end", PATIENCE, async || before.process_mut().exited()?.context("it runs")).await?;
         assert_eq!(ended.code(), Some(1));
-        assert!(before.printed()?.contains("informer name \"kube-controller-manager\" is already registered"), "{}", before.printed()?);
+        assert!(before.printed()?.contains("is already registered"), "{}", before.printed()?);
     }
     // It is started again without its controllers, and is not missed.
     let mut without = rig.plane.run_controller_manager(&theirs(&[])).await?;

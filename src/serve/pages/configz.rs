@@ -51,7 +51,7 @@ fn config(options: &Options) -> Value {
             },
             "LeaderElection": election,
             "Controllers": controllers.controllers,
-            "Debugging": {"enableProfiling": options.serving.profiling, "enableContentionProfiling": options.serving.contention_profiling},
+            "Debugging": {"enableProfiling": options.debugging.profiling, "enableContentionProfiling": options.debugging.contention_profiling},
             "ControllerStartInterval": format_go_duration(controllers.controller_start_interval),
             "LeaderMigrationEnabled": options.leader_migration.enable_leader_migration,
         },

@@ -47,7 +47,7 @@ impl Slis {
 
 pub(super) fn install(pages: &Pages, registry: &Registry, slis: Slis, disabled: &[String]) {
     let (all, hidden) = (registry.clone(), disabled.to_vec());
-    pages.add("/metrics", Listed::Yes, move |_| page(shown(all.gather(), &hidden)));
+    pages.add("/metrics", Listed::Yes, move |_| page(&shown(all.gather(), &hidden)));
     let (all, hidden) = (registry.clone(), disabled.to_vec());
     pages.add("/metrics/slis", Listed::Yes, move |asked| {
         if asked.method == Method::DELETE {
@@ -56,7 +56,7 @@ pub(super) fn install(pages: &Pages, registry: &Registry, slis: Slis, disabled: 
         }
         let mut families = slis.registry.gather();
         families.extend(all.gather().into_iter().filter(|family| family.name() == "process_start_time_seconds"));
-        page(shown(families, &hidden))
+        page(&shown(families, &hidden))
     });
 }
 
@@ -65,8 +65,8 @@ fn shown(mut families: Vec<MetricFamily>, hidden: &[String]) -> Vec<MetricFamily
     families
 }
 
-fn page(families: Vec<MetricFamily>) -> Response<Body> {
-    match TextEncoder::new().encode_to_string(&families) {
+fn page(families: &[MetricFamily]) -> Response<Body> {
+    match TextEncoder::new().encode_to_string(families) {
         Ok(text) => answer::answer(StatusCode::OK, FORMAT, text),
         Err(error) => answer::error(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     }

@@ -112,7 +112,7 @@ pub(crate) fn install(served: &Served) -> anyhow::Result<()> {
     metrics::install(pages, &served.registry, slis, &served.options.metrics.disabled_metrics);
     configz::install(pages, &served.options);
     zpages::install(pages, &served.options.given);
-    if served.options.serving.profiling {
+    if served.options.debugging.profiling {
         flags::install(pages, &served.verbosity);
         pages.add("/debug/pprof/", Listed::No, |_| no_profile());
         pages.add("/debug/pprof", Listed::No, |_| no_profile());

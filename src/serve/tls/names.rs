@@ -91,15 +91,15 @@ fn is_domain(name: &str) -> bool {
 
 impl Resolver {
     /// Names that were given win over those that certificates have, and earlier flags over later ones.
-    pub(super) fn new(default: &Arc<CertifiedKey>, named: &[Named]) -> Self {
+    pub(super) fn new(default: &Arc<CertifiedKey>, certificates: &[Named]) -> Self {
         let mut names = HashMap::new();
         let mut add = |name: &str, key: &Arc<CertifiedKey>| {
             names.entry(name.to_ascii_lowercase()).or_insert_with(|| Arc::clone(key));
         };
-        for Named { options, key, .. } in named {
+        for Named { options, key, .. } in certificates {
             options.names.iter().for_each(|name| add(name, key));
         }
-        for certificate in named.iter().filter(|named| named.options.names.is_empty()) {
+        for certificate in certificates.iter().filter(|certificate| certificate.options.names.is_empty()) {
             certificate.names_inside().iter().for_each(|name| add(name, &certificate.key));
         }
         Self { default: Arc::clone(default), names }
