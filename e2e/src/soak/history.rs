@@ -199,6 +199,9 @@ impl World {
     }
 
     fn put_pod(&mut self, change: &Change, pod: &Pod) {
+        let mut pod = pod.clone();
+        // Scripts say of pods that they have failed, and a node that has not heard of it says that they run. That makes no pod.
+        pod.runs &= self.pods.get(&change.uid).is_none_or(|before| before.runs);
         let before = self.pods.insert(Arc::clone(&change.uid), pod.clone());
         let is_new = before.is_none();
         self.forget_active(change, before.as_ref());
@@ -325,6 +328,7 @@ mod tests {
         let mut failed = pod("a", "set");
         failed["status"] = json!({"phase": "Failed"});
         record.see(2, Kind::Pod, &failed, false);
+        record.see(3, Kind::Pod, &pod("a", "set"), false);
         record.see(3, Kind::Pod, &pod("b", "set"), false);
         record.see(4, Kind::Pod, &pod("c", "other"), false);
         record.see(5, Kind::Pod, &pod("c", "set"), false);

@@ -3,11 +3,13 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use e2e::differential::snapshot::{Kind, is_active, name, text};
 use e2e::proxy::{Ending, Handle, Match};
 use e2e::soak::schedule::{Blow, Round, Who};
+use e2e::wait;
 use http::Method;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
@@ -17,6 +19,9 @@ use crate::world::World;
 
 /// How often it is looked after the processes.
 const TICK: Duration = Duration::from_millis(250);
+
+/// How long an API server may take to end in order.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// The API server that may end.
 const MORTAL: usize = 1;
@@ -141,11 +146,13 @@ impl<'a> Blows<'a> {
 
     async fn restart_server(&mut self, kill: bool) -> Result<()> {
         let plane = &mut self.world.side.plane;
-        if kill {
-            plane.kill9_api_server(MORTAL)?;
-        } else {
-            plane.stop_api_server(MORTAL).await?;
+        if !kill {
+            let process = plane.api_server_process(MORTAL)?;
+            process.signal(Signal::TERM)?;
+            // It waits for answers to be taken; those on connections that have fallen silent never are.
+            let _ = wait::until("the API server's end", GRACE, async || process.exited()?.context("it runs")).await;
         }
+        plane.kill9_api_server(MORTAL)?;
         plane.start_api_server(MORTAL).await
     }
 
