@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
 use crate::player::Player;
-use crate::replicas::SHORT;
+use crate::replicas::{Replica, SHORT};
 use crate::world::World;
 
 /// How often it is looked after the processes.
@@ -126,7 +126,7 @@ impl<'a> Blows<'a> {
         let due: Vec<_> = due;
         for (_, relief) in due {
             match relief {
-                Relief::Thaw(name) => self.world.replicas.by_name(&name).map_or(Ok(()), |replica| replica.thaw())?,
+                Relief::Thaw(name) => self.world.replicas.by_name(&name).map_or(Ok(()), Replica::thaw)?,
                 Relief::Heal(name) => drop(self.world.replicas.by_name(&name).map(|replica| replica.proxy.heal())),
                 Relief::Flow(held) => held.release(),
                 Relief::StartNode(node) => self.world.fleet.start_node(&node).await?,
@@ -171,12 +171,12 @@ impl<'a> Blows<'a> {
     }
 
     /// Patches the status of so many pods of each namespace.
-    async fn patch_pods(&self, which: impl Fn(&Value) -> bool, count: usize, patch: &Value) -> Result<()> {
+    async fn patch_pods(&self, which: impl Fn(&Value) -> bool, count: usize, change: &Value) -> Result<()> {
         for player in self.players {
             let space = player.view.space();
             for pod in space.snapshot.of(Kind::Pod).filter(|pod| which(pod)).take(count) {
                 let path = format!("/api/v1/namespaces/{}/pods/{}/status", player.namespace, name(pod));
-                self.world.ask(Method::PATCH, &path, patch).await?;
+                self.world.ask(Method::PATCH, &path, change).await?;
             }
         }
         Ok(())

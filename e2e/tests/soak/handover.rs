@@ -35,7 +35,6 @@ impl World {
     /// Ends ours, and has kube-controller-manager look at everything. Fails with what it writes.
     pub(crate) async fn hand_over(&mut self, players: &[Rc<Player>]) -> Result<()> {
         self.replicas.stop().await?;
-        let before = self.audited().await?.len();
         let controllers = controllers();
         let mut upstream = self.side.plane.run_controller_manager(&ControllerManager::only(controllers.clone()).unlimited()).await?;
         mark(self.client(), controllers.len() > 2).await?;
@@ -56,14 +55,13 @@ impl World {
         let writes = self.audited().await?;
         upstream.kill9()?;
         let spaces: BTreeSet<_> = players.iter().map(|player| player.namespace.as_str()).collect();
-        let is_left = |write: &&Write| {
-            let by_controller = controllers.iter().any(|name| write.user.ends_with(&format!(":{name}")));
+        let by_controller = |write: &&Write| {
             let (namespace, _) = write.key.split_once('/').unwrap_or_default();
-            by_controller && spaces.contains(namespace) && write.resource != "events"
+            spaces.contains(namespace) && controllers.iter().any(|name| write.user.ends_with(&format!(":{name}")))
         };
-        let left: Vec<_> = writes.iter().skip(before.min(writes.len())).filter(is_left).map(ToString::to_string).collect();
-        let events = writes.iter().filter(|write| write.resource == "events" && write.user.ends_with("-controller")).count();
-        println!("  kube-controller-manager looked at {} namespaces: {} writes, {events} events", spaces.len(), left.len());
+        let (events, left): (Vec<_>, Vec<_>) = writes.iter().filter(by_controller).partition(|write| write.resource == "events");
+        let left: Vec<_> = left.into_iter().map(ToString::to_string).collect();
+        println!("  kube-controller-manager looked at {} namespaces: {} writes, {} events", spaces.len(), left.len(), events.len());
         if left.is_empty() { Ok(()) } else { bail!("kube-controller-manager found this to do:\n{}", left.join("\n")) }
     }
 }

@@ -157,7 +157,7 @@ impl Replicas {
     /// Who was the last to write the lease, if it runs and nothing has been done to it; or the other one.
     pub(crate) fn find(&mut self, who: Who) -> Option<&mut Replica> {
         let renewed = |slot: &Option<Replica>| slot.as_ref().and_then(Replica::renewed);
-        let leads = if renewed(&self.slots[0]) >= renewed(&self.slots[1]) { 0 } else { 1 };
+        let leads = usize::from(renewed(&self.slots[0]) < renewed(&self.slots[1]));
         let n = if who == Who::Leader { leads } else { 1 - leads };
         self.slots[n].as_mut().filter(|replica| replica.told.is_none() && !replica.frozen)
     }
@@ -212,7 +212,7 @@ impl Replicas {
 impl Replica {
     async fn start(plane: &ControlPlane, number: u32, seed: u64, faults: Faults, times: Times) -> Result<Self> {
         // In turns, so that a restart of the second API server mostly strikes one of two.
-        let upstream = usize::from(number % 2 == 0);
+        let upstream = usize::from(number.is_multiple_of(2));
         let proxy = Proxy::start_seeded(plane.kubeconfig_of(upstream, User::ServiceAccount)?, seed).await?;
         if faults != Faults::None {
             faults::add(&proxy, faults == Faults::All);
