@@ -74,10 +74,10 @@ pub async fn ctl_22_a_server_that_is_away_costs_next_to_nothing(planes: Shared) 
     rig.end(&planes).await
 }
 
-/// When a replica has tried to open its watch of the pods again.
+/// When a replica has tried to come back to its pods, by whatever request it begins with.
 fn tries(proxy: &Proxy, since: std::time::Instant) -> Vec<Duration> {
-    let watches = proxy.requests_of(&Match::rewatches("pods"));
-    watches.iter().filter(|watch| watch.at > since).map(|watch| watch.at - since).collect()
+    let requests = proxy.requests_of(&Match::of("pods"));
+    requests.iter().filter(|request| request.at > since).map(|request| request.at - since).collect()
 }
 
 pub async fn ctl_25_three_replicas_keep_trying_and_not_together(planes: Shared) -> Result<()> {
@@ -101,7 +101,7 @@ pub async fn ctl_25_three_replicas_keep_trying_and_not_together(planes: Shared) 
     rig.plane.kill9_api_server(0)?;
     let mut last = Vec::new();
     for (_, proxy) in &replicas {
-        let tried = wait::until("tries to open the watch", 2 * PATIENCE, async || {
+        let tried = wait::until("tries to come back", 2 * PATIENCE, async || {
             let tries = tries(proxy, since);
             ensure!(tries.len() >= TRIES, "{tries:?}");
             Ok(tries)
