@@ -340,9 +340,9 @@ pub async fn ctl_27_a_deployment_made_again_at_once_is_a_new_one(planes: Shared)
     let again = async || -> Result<()> {
         rig.deployments().delete("web", &DeleteParams::default()).await?;
         make().await?;
-        let made = rig.complete("web", PATIENCE).await?;
+        let new = rig.complete("web", PATIENCE).await?;
         // Its template is the old one's, and the name of that one's ReplicaSet is taken: nobody collects garbage here.
-        let uid = made.metadata.uid.context("no UID")?;
+        let uid = new.metadata.uid.context("no UID")?;
         let is_its = |set: &ReplicaSet| set.metadata.owner_references.iter().flatten().any(|owner| owner.uid == uid);
         let sets = rig.sets().list(&ListParams::default()).await?.items;
         let its: Vec<_> = sets.iter().filter(|set| is_its(set)).map(size).collect();

@@ -53,7 +53,7 @@ impl User {
     }
 
     /// The program with all of it.
-    async fn everything_on(&self) -> Result<Server> {
+    fn everything_on(&self) -> Result<Server> {
         let reviewer = self.plane.admin_kubeconfig().display();
         let own = ["PodDeletionCost", "StatefulSetSemanticRevisionComparison"];
         let own = own.into_iter().chain(["StaleControllerConsistencyReplicaSet", "StaleControllerConsistencyStatefulSet"]);
@@ -126,7 +126,7 @@ async fn everything_at_once() -> Result<()> {
     let space = Space::new(&user.plane, "everything").await?;
     space.let_program_ask_for_tokens().await?;
     let fleet = fleet(&user.plane).await?;
-    let mut program = user.everything_on().await?;
+    let mut program = user.everything_on()?;
     as_a_user_does(&user, &space, &program).await?;
     pages_are_for_those_who_may_read_them(&user, &space, &program).await?;
     each_wrote_in_its_own_name(&user, &space).await?;

@@ -72,7 +72,7 @@ impl<'a> Load<'a> {
         let deployments: Api<Deployment> = Api::namespaced(self.space.client.clone(), &self.space.namespace);
         let image = self.image();
         for name in NAMES {
-            wait::object(&deployments, name, "the rollout to end", ROLLOUT, |deployment| complete(deployment)).await?;
+            wait::object(&deployments, name, "the rollout to end", ROLLOUT, complete).await?;
         }
         wait::until("the old pods to be gone", ROLLOUT, async || {
             let pods = self.space.all_pods().await?;
