@@ -17,7 +17,7 @@ use crate::options::Options;
 #[derive(Args, Clone, Debug)]
 pub(crate) struct StaticPodOptions {
     /// The image.
-    #[arg(long, value_name = "IMAGE", default_value = concat!("workloads-controller-manager:", env!("CARGO_PKG_VERSION")))]
+    #[arg(long, value_name = "IMAGE", default_value = concat!("localhost/workloads-controller-manager:", env!("CARGO_PKG_VERSION")))]
     image: String,
 
     /// When it is pulled.
