@@ -1,11 +1,12 @@
 //! Coming to rest: no faults any more, and a world in which everything can be done that is asked for.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::differential::settled;
-use e2e::differential::snapshot::{Kind, label, name};
+use e2e::differential::snapshot::{Kind, Snapshot, has_finalizer, is_deleted, label, name, text};
 use e2e::soak::schedule::Who;
 use e2e::wait;
 use http::Method;
@@ -24,8 +25,28 @@ const PATIENCE: Duration = Duration::from_mins(6);
 /// So long nothing may happen: no write of ours but the lease's, and no change of anything.
 const QUIET: Duration = Duration::from_secs(8);
 
+/// The finalizer of claims.
+const PROTECTION: &str = "kubernetes.io/pvc-protection";
+
 /// The class of pods that admission refuses as long as it is not there.
 const MISSING_CLASS: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
+
+/// The same without the deletion of claims that are kept for as long as a pod on a node uses them.
+fn with_kept_claims(mut snapshot: Snapshot) -> Snapshot {
+    let uses = |pod: &Value| -> Vec<String> {
+        let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array).into_iter().flatten();
+        volumes.map(|volume| text(volume, "/persistentVolumeClaim/claimName").to_owned()).collect()
+    };
+    let placed = snapshot.of(Kind::Pod).filter(|pod| !is_deleted(pod) && !text(pod, "/spec/nodeName").is_empty());
+    let used: BTreeSet<_> = placed.flat_map(uses).collect();
+    for ((kind, name), claim) in &mut snapshot.objects {
+        let is_kept = *kind == Kind::PersistentVolumeClaim && has_finalizer(claim, PROTECTION) && used.contains(name);
+        if is_kept && let Some(metadata) = Rc::make_mut(claim).get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("deletionTimestamp");
+        }
+    }
+    snapshot
+}
 
 impl World {
     /// Makes everything possible that scripts have asked for: pods of a class that was missing, pods whose names are taken by pods that were
@@ -71,7 +92,8 @@ impl World {
             // Only then the looks that are work, and are many.
             ensure!(last.0.elapsed() >= QUIET, "something has happened {:.1?} ago", last.0.elapsed());
             for player in players {
-                settled::check(&player.view.space().snapshot).with_context(|| format!("namespace {}", player.namespace))?;
+                let snapshot = with_kept_claims(player.view.space().snapshot);
+                settled::check(&snapshot).with_context(|| format!("namespace {}", player.namespace))?;
             }
             for replica in self.replicas.running() {
                 replica.server.endpoint().text("/readyz").await?;
