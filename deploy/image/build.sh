@@ -2,7 +2,7 @@
 # Builds the program as one static file for an image without anything else in it, and prints that file. Two builds of the same sources by
 # the same toolchain give the same bytes, wherever the clone and cargo's folders are.
 #
-# Usage: build.sh [amd64|arm64]
+# Usage: build.sh [amd64|arm64 [CARGO ARGUMENT...]]
 #
 #   WCM_CACHE     where cargo-auditable is installed (default $XDG_CACHE_HOME/workloads-controller-manager)
 #   BUILD_DIR     the target folder, absolute (default target/image-build)
@@ -12,6 +12,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 arch=${1:-amd64}
+[ $# -eq 0 ] || shift
 cache=${WCM_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/workloads-controller-manager}
 build=${BUILD_DIR:-$PWD/target/image-build}
 
@@ -32,14 +33,15 @@ if [ ! -d "$(rustc --print sysroot)/lib/rustlib/$target" ]; then
   exit 1
 fi
 
-# Paths of this machine would be in panic messages and in what C compilers write.
+# Paths of this machine would be in panic messages, in what C compilers write, and in the hashes of crates that include what their build
+# scripts have made.
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
 sysroot=$(rustc --print sysroot)
 host=$(rustc -vV | sed -n 's/^host: //p')
 # Rust's own linker, the same for both architectures whatever the machine's is.
 flags="-C target-feature=+crt-static -C linker=$linker -C link-arg=-fuse-ld=lld -C link-arg=-B$sysroot/lib/rustlib/$host/bin/gcc-ld"
 flags+=" -C link-arg=-Wl,-z,pack-relative-relocs"
-for mapping in "$cargo_home=/cargo" "$sysroot=/rust" "$PWD=/src"; do
+for mapping in "$cargo_home=/cargo" "$sysroot=/rust" "$PWD=/src" "$build=/build"; do
   flags+=" --remap-path-prefix=$mapping"
 done
 export PATH=$cache/tools/bin:$PATH
@@ -48,5 +50,5 @@ export "CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$target")_RUSTFLAGS=$flags"
 [ "$linker" = cc ] || export "CC_$(tr - _ <<<"$target")=$linker"
 # Fat: a megabyte less than thin, for minutes more of building.
 cargo auditable build --release --locked --package workloads-controller-manager --target "$target" --target-dir "$build" \
-  --config 'profile.release.strip="symbols"' --config 'profile.release.lto="fat"' >&2
+  --config 'profile.release.strip="symbols"' --config 'profile.release.lto="fat"' "$@" >&2
 echo "$build/$target/release/workloads-controller-manager"
