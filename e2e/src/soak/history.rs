@@ -118,7 +118,8 @@ pub fn change(at: Duration, kind: Kind, object: &Value, gone: bool) -> Option<Ch
     Some(Change { at, version, gone, key, uid: uid(object).into(), facts })
 }
 
-/// Replicas and surge, as upstream's `deploymentutil.MaxSurge` resolves it.
+/// Replicas and surge, as upstream's `deploymentutil.MaxSurge` resolves it. Where pods are recreated there is no limit: before it rolls back,
+/// upstream's `rollback` makes the ReplicaSet of the present template, with all its replicas, beside those that there are.
 fn ceiling(deployment: &Value) -> i64 {
     let replicas = number(deployment, "/spec/replicas");
     let surge = match deployment.pointer("/spec/strategy/rollingUpdate/maxSurge") {
@@ -127,7 +128,7 @@ fn ceiling(deployment: &Value) -> i64 {
             let share: i64 = share.trim_end_matches('%').parse().unwrap_or_default();
             (replicas * share + 99) / 100
         }
-        _ => 0,
+        _ => return i64::MAX,
     };
     replicas + surge
 }
@@ -376,6 +377,7 @@ mod tests {
         };
         assert_eq!([grown_to(1, json!(1)), grown_to(2, json!(1))], [0, 1]);
         assert_eq!([grown_to(1, json!("25%")), grown_to(2, json!("25%"))], [0, 1]);
+        assert_eq!(grown_to(3, Value::Null), 0, "pods are recreated");
     }
 
     #[test]
