@@ -135,25 +135,33 @@ fn read(line: &str) -> Result<Write> {
     })
 }
 
-/// The changes by `user` that have changed nothing, each with the write that has made the version which it found. One that says of which
-/// version the object is has changed nothing if the answer is of that one. Of others it is known if that version had been an answer before.
-/// For deletions see [`twice`]: that somebody else has deleted an object may not be known yet.
+/// The changes by `user` that have changed nothing, each with the user's last one of that kind before it. One that says of which version
+/// the object is has changed nothing if the answer is of that one. Of others it is known if that version had been an answer before. For
+/// deletions see [`twice`]: that somebody else has deleted an object may not be known yet.
 pub fn needless<'a>(writes: &'a [Write], user: &str) -> Vec<(Option<&'a Write>, &'a Write)> {
     let mut made: HashMap<(u64, &str), Vec<&Write>> = HashMap::new();
-    let successful = || writes.iter().filter(|write| (200..300).contains(&write.code));
-    for write in successful() {
+    let mut changes: HashMap<(&str, &str, &str), Vec<&Write>> = HashMap::new();
+    for write in writes.iter().filter(|write| (200..300).contains(&write.code)) {
         if let Some(version) = write.version.filter(|version| write.expected() != Some(*version)) {
             made.entry((version, &write.key)).or_default().push(write);
         }
+        if write.user == user && matches!(&*write.verb, "update" | "patch") {
+            changes.entry((&write.key, &write.resource, &write.verb)).or_default().push(write);
+        }
     }
-    let judge = |write: &'a Write| {
-        let version = write.version?;
-        let before = made.get(&(version, write.key.as_str())).into_iter().flatten().filter(|other| other.answered <= write.received);
-        let maker = before.min_by_key(|other| &other.received).copied();
-        let is_needless = write.expected().map_or(maker.is_some(), |expected| expected == version);
-        is_needless.then_some((maker, write))
+    let is_needless = |write: &Write| {
+        let Some(version) = write.version else { return false };
+        let mut makers = made.get(&(version, write.key.as_str())).into_iter().flatten();
+        write.expected().map_or_else(|| makers.any(|maker| maker.answered <= write.received), |expected| expected == version)
     };
-    successful().filter(|write| write.user == user && matches!(&*write.verb, "update" | "patch")).filter_map(judge).collect()
+    let mut found = Vec::new();
+    for changes in changes.values_mut() {
+        changes.sort_by(|a, b| a.received.cmp(&b.received));
+        let before = std::iter::once(None).chain(changes.iter().copied().map(Some));
+        found.extend(before.zip(changes.iter().copied()).filter(|(_, write)| is_needless(write)));
+    }
+    found.sort_by(|(_, a), (_, b)| a.received.cmp(&b.received));
+    found
 }
 
 /// The deletions by `user` of what it had deleted before, each with the one before.
@@ -205,8 +213,8 @@ mod tests {
         let writes = parse(&format!("{}\n{{half", lines.join("\n"))).unwrap();
         let second = |write: &Write| write.received.get(17..19).unwrap().to_owned();
         let found: Vec<_> =
-            needless(&writes, "us").iter().map(|(maker, write)| (maker.map(second).unwrap_or_default(), second(write))).collect();
-        let expected = [("20", "22"), ("20", "32"), ("40", "50")].map(|(maker, write)| (maker.to_owned(), write.to_owned()));
+            needless(&writes, "us").iter().map(|(before, write)| (before.map(second).unwrap_or_default(), second(write))).collect();
+        let expected = [("10", "22"), ("", "32"), ("22", "50")].map(|(before, write)| (before.to_owned(), write.to_owned()));
         assert_eq!(found, expected);
         assert_eq!(impossible(&writes, "us").len(), 1);
     }
