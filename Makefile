@@ -17,7 +17,7 @@ DENY = $(WCM_CACHE)/tools/bin/cargo-deny
 ARCH ?= amd64
 IMAGE_ARCHIVE = target/image/$(ARCH)/image.tar
 
-.PHONY: cluster cluster-down conformance node image dashboards kind-up kind-down docker kind build demo test check unit e2e upstream upstream-list differential soak matrix golden bench controlplane cargo go
+.PHONY: cluster cluster-down conformance node image reproducible dashboards kind-up kind-down docker kind build demo test check unit e2e upstream upstream-list differential soak matrix golden bench controlplane cargo go
 
 build: cargo
 	cargo build --release
