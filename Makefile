@@ -31,6 +31,7 @@ test: check unit e2e upstream node
 check: cargo $(DENY)
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy --workspace --test node -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 	$(DENY) check bans licenses sources
 

@@ -8,6 +8,7 @@
 //! - [`differential`] makes scripts to play on two control planes, and compares what came of them.
 //! - [`soak`] says what befalls two replicas of ours for minutes, and what must never come of it.
 //! - [`node`] adds a real node to a control plane: containerd, kubelet and kube-proxy in namespaces of their own.
+//! - [`prometheus`] starts a Prometheus and asks it.
 //! - [`upstream`] runs Kubernetes' own integration tests against a controller in another process.
 //!
 //! No child process outlives the value that owns it, nor the test process, however that one ends (see [`child`]).
@@ -21,6 +22,7 @@ pub mod endpoint;
 pub mod node;
 pub mod ports;
 pub mod process;
+pub mod prometheus;
 pub mod proxy;
 pub mod server;
 pub mod soak;

@@ -38,6 +38,7 @@ const SCENARIOS: &[Scenario<Plane>] = scenarios! {
     flags::{
         bad_flags_end_with_2_and_are_named,
         what_cannot_be_used_ends_with_1_and_is_named,
+        authorities_are_needed_only_where_something_is_verified,
     },
     options::{
         every_flag_of_kube_controller_manager_is_ours_or_foreign,
@@ -62,7 +63,10 @@ fn main() -> ExitCode {
 }
 
 mod flags {
-    use super::{Command, Output, Result, Shared, process};
+    use anyhow::Context as _;
+    use serde_json::{Value, json};
+
+    use super::{Command, Output, PATIENCE, Result, Shared, process, wait};
 
     fn started_with(flags: &[&str]) -> Result<(Output, String)> {
         // Nothing of these starts may get as far as a server.
@@ -123,6 +127,27 @@ mod flags {
         assert!(text.contains("--secure-port") && text.contains(&port.to_string()), "{text}");
         Ok(())
     }
+
+    /// On a system without certificate authorities, as the image is one.
+    pub(crate) async fn authorities_are_needed_only_where_something_is_verified(plane: Shared) -> Result<()> {
+        let plane = plane.0.lock().await;
+        let mut kubeconfig: Value = serde_json::from_slice(&std::fs::read(plane.admin_kubeconfig())?)?;
+        let mut started = async |cluster: Value| {
+            kubeconfig["clusters"][0]["cluster"] = cluster;
+            let file = plane.folder().join("without-authority.kubeconfig");
+            std::fs::write(&file, kubeconfig.to_string())?;
+            plane.launch().kubeconfig(file).env("SSL_CERT_FILE", "/dev/null").env("SSL_CERT_DIR", "/dev/null").spawn()
+        };
+        let server = plane.api_server_endpoint(0)?.url();
+        let mut program = started(json!({"server": server})).await?;
+        let status = wait::until("its end", PATIENCE, async || program.process_mut().exited()?.context("it runs")).await?;
+        let text = program.printed()?;
+        assert_eq!(status.code(), Some(1), "{text}");
+        assert!(text.contains("certificate-authority is not set, and this system trusts no certificate authority"), "{text}");
+        let mut program = started(json!({"server": server, "insecure-skip-tls-verify": true})).await?;
+        program.ready("/readyz", PATIENCE).await?;
+        super::life::ensure_ended(&mut program).await
+    }
 }
 
 mod life {
@@ -173,9 +198,16 @@ mod life {
         Ok(())
     }
 
-    /// Freezes the API server, so that what is sent now stays in flight, and then sends SIGTERM.
-    async fn stopping_with_creates_in_flight(plane: &mut ControlPlane, mut program: e2e::Server) -> Result<e2e::Server> {
+    /// Freezes the API server for as long as something takes, whatever comes of that.
+    async fn frozen<T>(plane: &mut ControlPlane, work: impl Future<Output = Result<T>>) -> Result<T> {
         plane.api_server_process(0)?.freeze()?;
+        let done = work.await;
+        plane.api_server_process(0)?.thaw()?;
+        done
+    }
+
+    /// Of a frozen API server: waits until creates are in flight, and then sends SIGTERM.
+    async fn stopping_with_creates_in_flight(program: &mut e2e::Server) -> Result<()> {
         wait::until("creates to wait for the server", PATIENCE, async || {
             let page = program.endpoint().text("/metrics").await?;
             let sum = |metric: &str, label: &str| -> f64 {
@@ -195,30 +227,29 @@ mod life {
             ensure!(log.contains("Stopping"), "{log}");
             Ok(())
         })
-        .await?;
-        Ok(program)
+        .await
     }
 
     /// How it ends while the API server is frozen. Whoever waits for answers waits longer than this does.
     async fn ends_unanswered(plane: &Shared, flag: &str, signals: usize) -> Result<String> {
         let mut plane = plane.0.lock().await;
         let space = Space::new(&plane, "unanswered").await?;
-        let program = plane.launch().controllers(["replicaset-controller"]).rate(150, 50).flag(flag).start().await?;
+        let mut program = plane.launch().controllers(["replicaset-controller"]).rate(150, 50).flag(flag).start().await?;
         space.create_set("web", 500).await?;
         wait::until("the scale-up to be under way", PATIENCE, async || {
             ensure!(space.all_pods().await?.len() >= 60, "it is not");
             Ok(())
         })
         .await?;
-        let mut program = stopping_with_creates_in_flight(&mut plane, program).await?;
-        for _ in 1..signals {
-            program.process_mut().signal(Signal::TERM)?;
-        }
-        // A create without an answer is given up after half a minute, and then sent again.
-        let ended =
-            wait::until("the program to end", Duration::from_secs(25), async || program.process_mut().exited()?.context("it runs")).await;
-        plane.api_server_process(0)?.thaw()?;
-        let (status, log) = (ended?, program.printed()?);
+        let ended = frozen(&mut plane, async {
+            stopping_with_creates_in_flight(&mut program).await?;
+            for _ in 1..signals {
+                program.process_mut().signal(Signal::TERM)?;
+            }
+            // A create without an answer is given up after half a minute, and then sent again.
+            wait::until("the program to end", Duration::from_secs(25), async || program.process_mut().exited()?.context("it runs")).await
+        });
+        let (status, log) = (ended.await?, program.printed()?);
         assert_eq!(status.code(), Some(1), "{log}");
         space.sets().delete("web", &kube::api::DeleteParams::default()).await?;
         Ok(log)
@@ -240,7 +271,7 @@ mod life {
         let mut plane = plane.0.lock().await;
         let space = Space::new(&plane, "sigterm").await?;
         let launch = |plane: &ControlPlane| plane.launch().controllers(["replicaset-controller"]).rate(150, 50);
-        let program = launch(&plane).start().await?;
+        let mut program = launch(&plane).start().await?;
         space.create_set("web", 500).await?;
         wait::until("the scale-up to be under way", PATIENCE, async || {
             let pods = space.all_pods().await?.len();
@@ -248,9 +279,12 @@ mod life {
             Ok(())
         })
         .await?;
-        let mut program = stopping_with_creates_in_flight(&mut plane, program).await?;
-        assert_eq!(program.process_mut().exited()?, None, "it waits for its answers");
-        plane.api_server_process(0)?.thaw()?;
+        frozen(&mut plane, async {
+            stopping_with_creates_in_flight(&mut program).await?;
+            ensure!(program.process_mut().exited()?.is_none(), "it did not wait for its answers");
+            Ok(())
+        })
+        .await?;
         // Without a second signal, which would end it at once.
         let status = wait::until("the program to end", PATIENCE, async || program.process_mut().exited()?.context("it runs")).await?;
         let log = program.printed()?;

@@ -10,6 +10,9 @@ pub enum Error {
     /// Credentials or certificates of the client's configuration cannot be used.
     #[error("setting up the connection to the API server failed")]
     Connection(#[source] Box<kube::Error>),
+    /// Nothing says which certificate authority the API server's certificate must be of, and the system has none.
+    #[error("certificate-authority is not set, and this system trusts no certificate authority")]
+    Authorities(#[source] Box<kube::Error>),
     /// The file with the token cannot be read, or has none.
     #[error("tokenFile {} cannot be used", path.display())]
     TokenFile {

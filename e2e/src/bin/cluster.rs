@@ -238,7 +238,7 @@ async fn inside() -> Result<()> {
     let place = Place::find()?;
     let images = ["1", "2"].map(|tag| Image::Busybox(format!("localhost/busybox:{tag}"), "sh"));
     let images: Vec<_> = images.into_iter().chain([node::ours()?]).collect();
-    let cluster = Cluster::start(&images, &CONTROLLERS).await?;
+    let cluster = Cluster::start(&images, &CONTROLLERS, &[]).await?;
     cluster.install().await?;
     let listener = UnixListener::bind(place.socket())?;
     let url = cluster.plane().api_server_endpoint(0)?.url();

@@ -47,7 +47,7 @@ async fn inside() -> Result<()> {
     if ours {
         images.push(node::ours()?);
     }
-    let cluster = Cluster::start(&images, if ours { &CONTROLLERS } else { &[] }).await?;
+    let cluster = Cluster::start(&images, if ours { &CONTROLLERS } else { &[] }, &[]).await?;
     if ours {
         cluster.install().await?;
     }

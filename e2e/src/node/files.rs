@@ -18,6 +18,9 @@ pub(super) const NETWORKS: &str = "/run/cni";
 /// What pods take their nameservers from.
 pub(super) const RESOLV_CONF: &str = "/run/resolv.conf";
 
+/// The folder of static pods' manifests.
+pub const MANIFESTS: &str = "/run/manifests";
+
 /// The range of pods' addresses.
 const PODS: &str = "10.244.0.0/24";
 
@@ -76,6 +79,7 @@ pub(super) fn kubelet(cgroup: &str) -> Value {
         "failCgroupV1": false, "failSwapOn": false,
         // Nobody but the node itself reaches it.
         "authentication": {"anonymous": {"enabled": true}, "webhook": {"enabled": false}}, "authorization": {"mode": "AlwaysAllow"},
+        "staticPodPath": MANIFESTS,
         "clusterDomain": "cluster.local", "resolvConf": RESOLV_CONF,
         // No image can be fetched again.
         "imageGCHighThresholdPercent": 100,

@@ -18,6 +18,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use tokio::net::UnixStream;
 
+pub use files::MANIFESTS;
 pub use images::{Image, REPOSITORY, ours};
 pub use programs::{Programs, TESTS};
 
@@ -58,11 +59,11 @@ impl std::fmt::Debug for Cluster {
 
 impl Cluster {
     /// Starts everything in the sandbox that this process is in, and waits until the node is ready. kube-controller-manager runs `without` the
-    /// controllers named.
-    pub async fn start(images: &[Image], without: &[&str]) -> Result<Self> {
+    /// controllers named. The API server knows these `users`, besides the node's own.
+    pub async fn start(images: &[Image], without: &[&str], users: &[&str]) -> Result<Self> {
         let sandbox = Sandbox::current()?;
         let programs = Programs::build().await?;
-        let (plane, containerd) = tokio::try_join!(control_plane(&sandbox), containerd(&sandbox, &programs, images))?;
+        let (plane, containerd) = tokio::try_join!(control_plane(&sandbox, users), containerd(&sandbox, &programs, images))?;
         let controller_manager = plane.run_controller_manager(&controllers(without)).await.map(Some)?;
         prepare(&plane).await?;
         let kubelet = kubelet(&sandbox, &programs, &plane)?;
@@ -152,10 +153,11 @@ fn controllers(without: &[&str]) -> ControllerManager {
     ControllerManager::only(controllers).flag("--enable-hostpath-provisioner=true")
 }
 
-async fn control_plane(sandbox: &Sandbox) -> Result<ControlPlane> {
+async fn control_plane(sandbox: &Sandbox, users: &[&str]) -> Result<ControlPlane> {
     let address = sandbox.address();
     let builder = ControlPlane::builder().scheduler().ungranted().service_account_admission().admission_plugin("NodeRestriction");
     let builder = [address, API_SERVICE.parse::<IpAddr>()?].into_iter().fold(builder, crate::controlplane::Builder::address);
+    let builder = users.iter().fold(builder, |builder, user| builder.user(user, ""));
     builder
         .user("system:node:node1", "system:nodes")
         .user("system:kube-proxy", "")
@@ -216,6 +218,7 @@ fn kubelet(sandbox: &Sandbox, programs: &Programs, plane: &ControlPlane) -> Resu
     plane.write_kubeconfig("system:node:node1", &kubeconfig)?;
     // An empty one: there is no DNS.
     std::fs::write(files::RESOLV_CONF, "")?;
+    std::fs::create_dir_all(MANIFESTS)?;
     let config = sandbox.folder().join("kubelet.json");
     std::fs::write(&config, files::kubelet(sandbox.cgroup()).to_string())?;
     let mut command = Command::new(programs.path("kubelet")?);

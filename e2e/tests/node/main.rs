@@ -7,6 +7,8 @@
 mod support;
 
 mod rig;
+mod scrape;
+mod static_pod;
 mod story;
 mod workloads;
 
@@ -14,6 +16,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use e2e::node::{self, sandbox};
+use e2e::prometheus::Programs;
 
 use rig::World;
 use support::scenarios::{Scenario, run};
@@ -44,6 +47,7 @@ fn enter() -> Result<Option<String>> {
     if let Some(reason) = sandbox::refusal()? {
         return Ok(Some(reason));
     }
-    tokio::runtime::Runtime::new()?.block_on(node::build())?;
+    // Inside nothing can be downloaded.
+    tokio::runtime::Runtime::new()?.block_on(async { tokio::try_join!(node::build(), Programs::find()) })?;
     match sandbox::enter()? {}
 }

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams};
 use tokio::sync::Mutex;
 
+use crate::static_pod;
 use crate::support::scenarios::Context;
 use crate::workloads::{IMAGE, NEXT_IMAGE};
 
@@ -23,7 +24,7 @@ pub(crate) struct World(pub(crate) Mutex<Cluster>);
 impl Context for World {
     async fn start() -> Result<Self> {
         let images = [Image::Busybox(IMAGE.to_owned(), ""), Image::Busybox(NEXT_IMAGE.to_owned(), ""), ours()?];
-        Ok(Self(Mutex::new(Cluster::start(&images, &[]).await?)))
+        Ok(Self(Mutex::new(Cluster::start(&images, &[], &[static_pod::USER]).await?)))
     }
 
     async fn stop(&mut self) -> Result<()> {
@@ -45,7 +46,7 @@ pub(crate) async fn lives(cluster: &Cluster, namespace: &str) -> Result<BTreeMap
     let pods: Api<Pod> = Api::namespaced(cluster.plane().admin().clone(), namespace);
     let pods = pods.list(&ListParams::default()).await?;
     let pods = pods.items.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
-    pods.map(|pod| Ok((pod.metadata.name.clone().context("a pod without a name")?, life(&pod)?))).collect()
+    pods.map(|pod| Ok((name_of(&pod)?, life(&pod)?))).collect()
 }
 
 fn life(pod: &Pod) -> Result<Life> {
@@ -66,7 +67,7 @@ pub(crate) async fn our_pods(cluster: &Cluster) -> Result<BTreeMap<String, Pod>>
     let selector = format!("app.kubernetes.io/instance={RELEASE},app.kubernetes.io/name=workloads-controller-manager");
     let pods = pods.list(&ListParams::default().labels(&selector)).await?;
     let pods = pods.items.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
-    pods.map(|pod| Ok((pod.metadata.name.clone().context("a pod without a name")?, pod))).collect()
+    pods.map(|pod| Ok((name_of(&pod)?, pod))).collect()
 }
 
 /// The only pod of our release.
@@ -74,6 +75,10 @@ pub(crate) async fn our_pod(cluster: &Cluster) -> Result<Pod> {
     let pods = our_pods(cluster).await?;
     ensure!(pods.len() == 1, "pods of ours: {:?}", pods.keys());
     pods.into_values().next().context("no pod")
+}
+
+pub(crate) fn name_of(pod: &Pod) -> Result<String> {
+    pod.metadata.name.clone().context("a pod without a name")
 }
 
 /// Does something and prints how long it took.

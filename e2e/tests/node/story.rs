@@ -12,6 +12,7 @@ use kube::api::Api;
 
 use crate::rig::{Life, NAMESPACE, RELEASE, World, chart, lives, our_pod, our_pods, step};
 use crate::workloads::{ALL, IMAGE, NEXT_IMAGE, SHOP, apply, apply_all, roll, rolled_out, scale, web};
+use crate::{scrape, static_pod};
 
 const DNS: (&str, &str) = ALL[0];
 const WEB: (&str, &str) = ALL[1];
@@ -26,8 +27,10 @@ pub(crate) async fn the_chart_takes_over_and_gives_back(world: Rc<World>) -> Res
     step("the chart takes over", takes_over(cluster)).await?;
     step("Deployments and a StatefulSet roll and scale", rolls_and_scales(cluster)).await?;
     step("helm test", async { helm(cluster, "test", &[]).await }).await?;
+    step("Prometheus scrapes it", scrape::scraped(cluster)).await?;
     step("helm upgrade", upgrades(cluster)).await?;
     step("helm uninstall", uninstalls(cluster)).await?;
+    step("a static pod takes over", static_pod_takes_over(cluster)).await?;
     step("kube-controller-manager takes back", taken_back(cluster)).await
 }
 
@@ -42,6 +45,7 @@ async fn made_by_upstream(cluster: &Cluster) -> Result<()> {
 async fn takes_over(cluster: &mut Cluster) -> Result<()> {
     let before = Before::look(cluster).await?;
     cluster.restart_controller_manager(&CONTROLLERS).await?;
+    scrape::define_service_monitors(cluster).await?;
     helm(cluster, "install", &[]).await?;
     let pod = our_pod(cluster).await?;
     let spec = pod.spec.as_ref().context("a pod without a spec")?;
@@ -70,7 +74,7 @@ async fn rolls_and_scales(cluster: &Cluster) -> Result<()> {
 async fn upgrades(cluster: &Cluster) -> Result<()> {
     let before = Before::look(cluster).await?;
     let old = our_pod(cluster).await?;
-    helm(cluster, "upgrade", &["--set=logging.verbosity=2"]).await?;
+    helm(cluster, "upgrade", &["--set=logging.verbosity=2,rbac.mode=explicit"]).await?;
     let new = our_pod(cluster).await?;
     ensure!(old.metadata.uid != new.metadata.uid, "the pod is still the old one");
     let args = new.spec.and_then(|spec| spec.containers.into_iter().next()?.args).unwrap_or_default();
@@ -91,10 +95,19 @@ async fn uninstalls(cluster: &Cluster) -> Result<()> {
     before.is_untouched(cluster).await
 }
 
+async fn static_pod_takes_over(cluster: &Cluster) -> Result<()> {
+    let before = Before::look(cluster).await?;
+    static_pod::start(cluster)?;
+    static_pod::ready(cluster).await?;
+    works(cluster, "third").await?;
+    static_pod::end(cluster).await?;
+    before.is_untouched(cluster).await
+}
+
 async fn taken_back(cluster: &mut Cluster) -> Result<()> {
     let before = Before::look(cluster).await?;
     cluster.restart_controller_manager(&[]).await?;
-    works(cluster, "third").await?;
+    works(cluster, "fourth").await?;
     before.is_untouched(cluster).await?;
     roll(cluster, WEB, IMAGE).await
 }
@@ -105,7 +118,7 @@ async fn helm(cluster: &Cluster, command: &str, more: &[&str]) -> Result<()> {
     let repository = format!("--set=image.repository={REPOSITORY}");
     let mut arguments = vec![command, RELEASE];
     if ["install", "upgrade"].contains(&command) {
-        arguments.extend([chart.as_str(), &repository, "--wait"]);
+        arguments.extend([chart.as_str(), &repository, "--set=serviceMonitor.enabled=true,serviceMonitor.interval=1s", "--wait"]);
     }
     arguments.extend(["--namespace", NAMESPACE, HELM]);
     arguments.extend(more);

@@ -69,7 +69,7 @@ pub async fn every_alert_asks_for_what_is_on_the_page(cluster: Rc<Cluster>) -> R
 
 pub async fn prometheus_evaluates_the_rules_and_no_alert_fires(cluster: Rc<Cluster>) -> Result<()> {
     let rules = wait::until("every rule to be evaluated", PATIENCE, async || {
-        let answer = cluster.prometheus.ask("/api/v1/rules").await?;
+        let answer: Value = cluster.prometheus.ask("/api/v1/rules").await?;
         let groups = answer["groups"].as_array().context("no groups")?;
         let rules: Vec<_> = groups.iter().flat_map(|group| group["rules"].as_array().into_iter().flatten()).cloned().collect();
         ensure!(rules.iter().all(|rule| rule["health"] == "ok"), "{rules:?}");

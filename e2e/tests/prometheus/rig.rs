@@ -6,6 +6,7 @@ use anyhow::{Result, ensure};
 use e2e::access::Authority;
 use e2e::controlplane::ControlPlane;
 use e2e::endpoint::Endpoint;
+use e2e::prometheus::{Programs, Prometheus};
 use e2e::{Server, process, wait};
 use http::{Method, Request};
 use nodes::Fleet;
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::alerts;
-use super::scraper::{Job, Programs, Prometheus};
+use super::scraper::{Job, config};
 use crate::support::pods::fleet;
 use crate::support::scenarios::Context;
 use crate::support::{PATIENCE, Space, pod_spec};
@@ -156,7 +157,8 @@ async fn start_prometheus(programs: &Programs, space: &Space, folder: &Path, ser
         job("nonsense", "/metrics", Some(nonsense)),
     ];
     let address = server.url().trim_start_matches("https://");
-    Prometheus::start(programs, folder, address, &folder.join("ca.crt"), &jobs, &alerts::rules()).await
+    let config = config(address, &folder.join("ca.crt"), &jobs, &alerts::rules());
+    Prometheus::start(programs, folder, &config, &[]).await
 }
 
 /// The file of a token of a new service account.

@@ -12,7 +12,7 @@ use crate::support::{PATIENCE, text};
 /// What Prometheus says of the target of a job, once it has tried to scrape it.
 async fn target(cluster: &Cluster, job: &str, health: &str) -> Result<Value> {
     wait::until(&format!("the target of {job} to be {health}"), PATIENCE, async || {
-        let targets = cluster.prometheus.ask("/api/v1/targets").await?;
+        let targets: Value = cluster.prometheus.ask("/api/v1/targets").await?;
         let all = targets["activeTargets"].as_array().context("no targets")?;
         let target = all.iter().find(|target| target["scrapePool"] == job).with_context(|| format!("no {job}: {targets}"))?;
         ensure!(target["health"] == health, "{target}");

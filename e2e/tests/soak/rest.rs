@@ -33,14 +33,14 @@ const MISSING_CLASS: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
 
 /// The same without the deletion of claims that are kept for as long as a pod on a node uses them.
 fn with_kept_claims(mut snapshot: Snapshot) -> Snapshot {
-    let uses = |pod: &Value| -> Vec<String> {
+    let claims = |pod: &Value| -> Vec<String> {
         let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array).into_iter().flatten();
         volumes.map(|volume| text(volume, "/persistentVolumeClaim/claimName").to_owned()).collect()
     };
     let placed = snapshot.of(Kind::Pod).filter(|pod| !is_deleted(pod) && !text(pod, "/spec/nodeName").is_empty());
-    let used: BTreeSet<_> = placed.flat_map(uses).collect();
+    let mounted: BTreeSet<_> = placed.flat_map(claims).collect();
     for ((kind, name), claim) in &mut snapshot.objects {
-        let is_kept = *kind == Kind::PersistentVolumeClaim && has_finalizer(claim, PROTECTION) && used.contains(name);
+        let is_kept = *kind == Kind::PersistentVolumeClaim && has_finalizer(claim, PROTECTION) && mounted.contains(name);
         if is_kept && let Some(metadata) = Rc::make_mut(claim).get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("deletionTimestamp");
         }

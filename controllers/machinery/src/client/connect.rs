@@ -2,16 +2,18 @@
 //!
 //! kube's own stack speaks HTTP/1.1 (200 creates in flight are 200 TLS connections) and repeats refused POSTs.
 
+use std::borrow::Cow;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::uri::Scheme;
+use hyper_rustls::builderstates::WantsSchemes;
 use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use kube::client::{Body, ClientBuilder, ConfigExt};
+use kube::client::{Body, ClientBuilder, ConfigExt, RustlsTlsError};
 use tower::util::option_layer;
 use tower::{BoxError, Service, ServiceExt};
 
@@ -58,7 +60,7 @@ pub(super) fn client(config: &kube::Config, wiring: Wiring) -> Result<kube::Clie
     if config.cluster_url.scheme() == Some(&Scheme::HTTP) {
         return over(config, InTime { connector: tcp, limit: wiring.connect_timeout }, wiring);
     }
-    let mut tls = HttpsConnectorBuilder::new().with_tls_config(config.rustls_client_config()?).https_only();
+    let mut tls = tls(config)?.https_only();
     if let Some(name) = &config.tls_server_name {
         let name = name.clone().try_into().map_err(|_| Error::ServerName(name.clone()))?;
         tls = tls.with_server_name_resolver(FixedServerNameResolver::new(name));
@@ -68,6 +70,19 @@ pub(super) fn client(config: &kube::Config, wiring: Wiring) -> Result<kube::Clie
         HttpVersion::Http1 => tls.enable_http1().wrap_connector(tcp),
     };
     over(config, InTime { connector, limit: wiring.connect_timeout }, wiring)
+}
+
+/// The system's certificate authorities are loaded only where they are needed: an image from scratch has none.
+fn tls(config: &kube::Config) -> Result<HttpsConnectorBuilder<WantsSchemes>, Error> {
+    let mut wanted = Cow::Borrowed(config);
+    if config.accept_invalid_certs {
+        wanted.to_mut().root_cert = Some(Vec::new());
+    }
+    let made = wanted.rustls_client_config().map_err(|error| match error {
+        kube::Error::RustlsTls(RustlsTlsError::AddRootCertificate(_)) if config.root_cert.is_none() => Error::Authorities(Box::new(error)),
+        error => error.into(),
+    })?;
+    Ok(HttpsConnectorBuilder::new().with_tls_config(made))
 }
 
 fn over<C>(config: &kube::Config, connector: C, wiring: Wiring) -> Result<kube::Client, Error>
