@@ -44,7 +44,7 @@ unit: cargo go
 # Against a real control plane.
 e2e: cargo controlplane
 	cargo build
-	cargo test -p e2e
+	cargo test -p e2e --no-fail-fast
 
 # The chart with our image on a real node of one machine. Needs root; NODE=required makes it a failure where there can be no node.
 node: cargo controlplane image
@@ -112,9 +112,11 @@ image: cargo go
 reproducible: cargo
 	deploy/image/twice.sh
 
-# Writes the Grafana dashboard anew, from deploy/dashboards/panels.go.
+# Writes the Grafana dashboard anew, from deploy/dashboards/panels.go, and the chart's copies of it and of the alerts.
 dashboards: go
 	cd deploy/dashboards && go run . >.new && mv .new workloads-controller-manager.json
+	cp deploy/dashboards/workloads-controller-manager.json deploy/chart/files/dashboards
+	cp deploy/alerts/workloads-controller-manager.yaml deploy/chart/files/alerts
 
 # A kind cluster whose workloads run here, named by KIND_CLUSTER.
 kind-up: docker kind go image

@@ -30,8 +30,8 @@ var rows = []row{
 			{`leader_election_master_status{SELECTED} == 1`, "{{instance}}"}}},
 		{"Release", "", "short", 3, true, false, []query{
 			{`count by (version) (workloads_controller_manager_build_info{SELECTED})`, "{{version}}"}}},
-		{"Below desired", "Objects that have fewer ready pods than they want.", "short", 3, true, false, []query{
-			{`max(sum by (instance) (workloads_controller_manager_waiting_objects{SELECTED, rule=~"pods-not-ready|pod-not-available|replica-failure"}))`, ""}}},
+		{"Below desired", "Deployments and StatefulSets that have fewer available replicas than they want.", "short", 3, true, false, []query{
+			{`max(sum by (instance) (workloads_controller_manager_below_desired_objects{SELECTED, resource=~"deployments|statefulsets", for_seconds="0"}))`, ""}}},
 		{"Failing", "Objects whose last sync has failed.", "short", 3, true, false, []query{
 			{`max(sum by (instance) (workloads_controller_manager_failing_objects{SELECTED}))`, ""}}},
 		{"Caches filled", "", "percentunit", 3, true, false, []query{
@@ -57,6 +57,12 @@ var rows = []row{
 			{`sum(rate(statefulset_controller_stale_sync_skips_total{SELECTED}[$__rate_interval]))`, "statefulset"},
 			{`sum(rate(deployment_controller_stale_sync_skips_total{SELECTED}[$__rate_interval]))`, "deployment"}}},
 	}},
+	{"Replicas", []panel{
+		{"Objects below desired, by how many seconds at least", "", "short", 12, false, false, []query{
+			{`max by (resource, for_seconds) (workloads_controller_manager_below_desired_objects{SELECTED})`, "{{resource}} {{for_seconds}}"}}},
+		{"Longest time below desired", "", "s", 12, false, false, []query{
+			{`max by (resource) (workloads_controller_manager_longest_below_desired_seconds{SELECTED})`, "{{resource}}"}}},
+	}},
 	{"Work queues", []panel{
 		{"Add rate", "", "ops", 8, false, false, []query{
 			{`sum by (instance, name) (rate(workqueue_adds_total{SELECTED}[$__rate_interval]))`, "{{instance}} {{name}}"}}},
@@ -80,11 +86,13 @@ var rows = []row{
 			{`histogram_quantile(0.99, sum by (verb, le) (rate(rest_client_rate_limiter_duration_seconds_bucket{SELECTED}[$__rate_interval])))`, "{{verb}}"}}},
 	}},
 	{"Caches", []panel{
-		{"Objects", "", "short", 8, false, false, []query{
+		{"Objects", "", "short", 6, false, false, []query{
 			{`max by (resource) (workloads_controller_manager_cached_objects{SELECTED})`, "{{resource}}"}}},
-		{"Memory for each cached object", "All that the process has, over all that it caches.", "bytes", 8, false, false, []query{
+		{"Bytes of the objects", "Without what objects share, and without indexes.", "bytes", 6, false, false, []query{
+			{`max by (resource) (workloads_controller_manager_cached_bytes{SELECTED})`, "{{resource}}"}}},
+		{"Memory for each cached object", "All that the process has, over all that it caches.", "bytes", 6, false, false, []query{
 			{`sum by (instance) (process_resident_memory_bytes{SELECTED}) / sum by (instance) (workloads_controller_manager_cached_objects{SELECTED})`, "{{instance}}"}}},
-		{"Watches that fail", "For how long nothing but errors has come.", "s", 8, false, false, []query{
+		{"Watches that fail", "For how long nothing but errors has come.", "s", 6, false, false, []query{
 			{`max by (instance, resource) (workloads_controller_manager_watch_failing_seconds{SELECTED})`, "{{instance}} {{resource}}"}}},
 	}},
 	{"Process", []panel{

@@ -115,7 +115,7 @@ async fn grown(plane: &ControlPlane, name: &str, set: &[&str]) -> Result<()> {
             tokio::time::sleep(PERIOD).await;
         }
     };
-    let work = async { tokio::try_join!(features::all(&space), running.read_by(&token)).map(drop) };
+    let work = async { tokio::try_join!(features::all(&space), running.read_by(&token), installed.renewed(plane)).map(drop) };
     let worked: Result<()> = tokio::select! {
         broken = grow => broken,
         worked = work => worked,
@@ -157,8 +157,9 @@ async fn used(plane: &ControlPlane, installed: &[Installed]) -> Result<BTreeMap<
     let mut used = Used { installed, rights: BTreeMap::new() };
     let work = async {
         features::all(&space).await?;
-        for one in &running {
-            one.read_by(&token).await?;
+        for (one, running) in installed.iter().zip(&running) {
+            running.read_by(&token).await?;
+            one.renewed(plane).await?;
         }
         anyhow::Ok(())
     };

@@ -10,6 +10,8 @@ use e2e::endpoint::Endpoint;
 use e2e::process::Launch;
 use e2e::{ControlPlane, Server, wait};
 use http::Request;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::Api;
 use serde_json::{Value, json};
 
 use crate::helm::{NAMESPACE, RELEASES, documents, rendered};
@@ -88,6 +90,20 @@ impl Installed {
             }
         }
         Ok(())
+    }
+
+    /// Waits until whoever holds its lease has renewed it, if there is one: that comes seconds after everything else.
+    pub(crate) async fn renewed(&self, plane: &ControlPlane) -> Result<()> {
+        if !self.rights()?.iter().any(|right| right.resource == "leases") {
+            return Ok(());
+        }
+        let leases: Api<Lease> = Api::namespaced(plane.admin().clone(), NAMESPACE);
+        wait::until("the lease to be renewed", PATIENCE, async || {
+            let spec = leases.get(&self.name).await?.spec.context("no spec")?;
+            ensure!(spec.renew_time > spec.acquire_time, "{spec:?}");
+            Ok(())
+        })
+        .await
     }
 
     /// Starts it as often: of several, one works.
