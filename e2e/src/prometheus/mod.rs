@@ -68,15 +68,15 @@ impl Programs {
 // === impl Prometheus ===
 
 impl Prometheus {
-    /// Starts it in a folder, with this configuration and these variables besides the environment's.
-    pub async fn start(programs: &Programs, folder: &Path, config: &Value, variables: &[(&str, &str)]) -> Result<Self> {
+    /// Starts it in a folder, with this configuration.
+    pub async fn start(programs: &Programs, folder: &Path, config: &Value) -> Result<Self> {
         // Every JSON is YAML.
         let file = folder.join("prometheus.yaml");
         std::fs::write(&file, config.to_string())?;
         let port = ports::free()?;
         let mut command = Command::new(programs.0.join("prometheus"));
         command.arg(format!("--config.file={}", file.display())).arg(format!("--storage.tsdb.path={}", folder.join("data").display()));
-        command.arg(format!("--web.listen-address=127.0.0.1:{port}")).envs(variables.iter().copied());
+        command.arg(format!("--web.listen-address=127.0.0.1:{port}"));
         let child = Child::spawn("prometheus", &command, folder.join("prometheus.log"))?;
         let mut server = Server::new(child, Endpoint::new(&format!("http://127.0.0.1:{port}"), None, None)?);
         server.ready("/-/ready", START).await?;

@@ -7,7 +7,7 @@ use e2e::node::Cluster;
 use e2e::prometheus::{Programs, Prometheus};
 use e2e::wait;
 use http::Request;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::rig::{NAMESPACE, RELEASE, name_of, our_pod};
 use crate::support::PATIENCE;
@@ -34,7 +34,7 @@ pub(crate) async fn define_service_monitors(cluster: &Cluster) -> Result<()> {
     wait::until("ServiceMonitors to be served", PATIENCE, async || get(cluster, MONITORS).await.map(drop)).await
 }
 
-/// Prometheus, with the rights that kube-prometheus gives it, finds our pod and reads its metrics.
+/// Prometheus, with the right that kube-prometheus gives it, reads our pod's metrics.
 pub(crate) async fn scraped(cluster: &Cluster) -> Result<()> {
     let folder = cluster.sandbox().folder().join("tmp/prometheus");
     std::fs::create_dir_all(&folder)?;
@@ -42,8 +42,8 @@ pub(crate) async fn scraped(cluster: &Cluster) -> Result<()> {
     let token = cluster.plane().kubectl(&["create", "token", "prometheus", "--namespace=default"]).await?;
     std::fs::write(folder.join("token"), token.trim_end())?;
     let monitor = get(cluster, &format!("{MONITORS}/{RELEASE}")).await?;
-    let config = json!({"scrape_configs": [job(&monitor, &discovery(cluster, &folder)?, &folder.join("token"))?]});
-    let prometheus = Prometheus::start(&Programs::find().await?, &folder, &config, &[]).await?;
+    let config = json!({"scrape_configs": [job(&monitor, &discovered(cluster).await?, &folder.join("token"))?]});
+    let prometheus = Prometheus::start(&Programs::find().await?, &folder, &config).await?;
     let pod = name_of(&our_pod(cluster).await?)?;
     wait::until("our pod to be scraped", PATIENCE, async || {
         let seen = prometheus.query("leader_election_master_status").await?;
@@ -64,11 +64,7 @@ fn account() -> Value {
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "prometheus", "namespace": "default"}},
         {
             "apiVersion": format!("{group}/v1"), "kind": "ClusterRole", "metadata": {"name": "prometheus"},
-            "rules": [
-                {"apiGroups": [""], "resources": ["services", "pods"], "verbs": ["get", "list", "watch"]},
-                {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["get", "list", "watch"]},
-                {"nonResourceURLs": ["/metrics"], "verbs": ["get"]},
-            ],
+            "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
         },
         {
             "apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": "prometheus"},
@@ -78,37 +74,49 @@ fn account() -> Value {
     ])
 }
 
-/// How Prometheus finds a namespace's pods: with its account's token, as in a pod.
-fn discovery(cluster: &Cluster, folder: &Path) -> Result<Value> {
-    let (server, authority) = (cluster.plane().api_server_endpoint(0)?.url(), cluster.plane().credential("ca.crt"));
-    let kubeconfig = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "node",
-        "clusters": [{"name": "node", "cluster": {"server": server, "certificate-authority": authority}}],
-        "users": [{"name": "prometheus", "user": {"tokenFile": folder.join("token")}}],
-        "contexts": [{"name": "node", "context": {"cluster": "node", "user": "prometheus"}}],
-    });
-    let file = folder.join("kubeconfig");
-    std::fs::write(&file, kubeconfig.to_string())?;
-    Ok(json!({"role": "endpointslice", "kubeconfig_file": file, "namespaces": {"names": [NAMESPACE]}}))
+/// What Prometheus would find by `kubernetes_sd_configs` with the role `endpointslice`, which Debian's lacks: all endpoints of the namespace,
+/// with the labels that are used here (Prometheus `discovery/kubernetes/endpointslice.go` `buildEndpointSlice`).
+async fn discovered(cluster: &Cluster) -> Result<Vec<Value>> {
+    let slices = get(cluster, &format!("/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices")).await?;
+    let mut targets = Vec::new();
+    for slice in slices["items"].as_array().context("no items")? {
+        let service = slice["metadata"]["labels"]["kubernetes.io/service-name"].as_str().context("no service")?;
+        let service = get(cluster, &format!("/api/v1/namespaces/{NAMESPACE}/services/{service}")).await?;
+        let labels = service["metadata"]["labels"].as_object().context("a service without labels")?;
+        for endpoint in slice["endpoints"].as_array().into_iter().flatten() {
+            let address = endpoint["addresses"][0].as_str().context("no address")?;
+            for port in slice["ports"].as_array().into_iter().flatten() {
+                let mut found: Map<_, _> = labels.iter().map(|(name, value)| (service_label(name), value.clone())).collect();
+                found.insert("__meta_kubernetes_namespace".to_owned(), json!(NAMESPACE));
+                found.insert("__meta_kubernetes_pod_name".to_owned(), endpoint["targetRef"]["name"].clone());
+                found.insert("__meta_kubernetes_endpointslice_port_name".to_owned(), port["name"].clone());
+                targets.push(json!({"targets": [format!("{address}:{}", port["port"])], "labels": found}));
+            }
+        }
+    }
+    Ok(targets)
+}
+
+fn service_label(name: &str) -> String {
+    format!("__meta_kubernetes_service_label_{}", name.replace(['.', '/', '-'], "_"))
 }
 
 /// What the operator makes of a `ServiceMonitor` (prometheus-operator `promcfg.go` `generateServiceMonitorConfig`), whose token file is `token`.
-fn job(monitor: &Value, discovery: &Value, token: &Path) -> Result<Value> {
+fn job(monitor: &Value, targets: &[Value], token: &Path) -> Result<Value> {
     let spec = &monitor["spec"];
     let endpoint = &spec["endpoints"][0];
     ensure!(spec["namespaceSelector"]["matchNames"] == json!([NAMESPACE]) && endpoint["bearerTokenFile"] == TOKEN, "{monitor}");
-    let label = |label: &str| format!("__meta_kubernetes_service_label_{}", label.replace(['.', '/', '-'], "_"));
     let keep = |source: String, value: &Value| json!({"action": "keep", "source_labels": [source], "regex": value});
     let wanted = spec["selector"]["matchLabels"].as_object().context("no matchLabels")?;
-    let mut relabelings: Vec<_> = wanted.iter().map(|(name, value)| keep(label(name), value)).collect();
+    let mut relabelings: Vec<_> = wanted.iter().map(|(name, value)| keep(service_label(name), value)).collect();
     relabelings.push(keep("__meta_kubernetes_endpointslice_port_name".to_owned(), &endpoint["port"]));
-    let job = label(spec["jobLabel"].as_str().context("no jobLabel")?);
+    let job = service_label(spec["jobLabel"].as_str().context("no jobLabel")?);
     for (source, target) in [("__meta_kubernetes_namespace", "namespace"), ("__meta_kubernetes_pod_name", "pod"), (&job, "job")] {
         relabelings.push(json!({"source_labels": [source], "target_label": target}));
     }
     Ok(json!({
         "job_name": format!("serviceMonitor/{NAMESPACE}/{RELEASE}/0"),
-        "kubernetes_sd_configs": [discovery],
+        "static_configs": targets,
         "scheme": endpoint["scheme"],
         "scrape_interval": endpoint["interval"],
         "scrape_timeout": endpoint["interval"],

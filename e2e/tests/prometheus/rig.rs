@@ -158,7 +158,7 @@ async fn start_prometheus(programs: &Programs, space: &Space, folder: &Path, ser
     ];
     let address = server.url().trim_start_matches("https://");
     let config = config(address, &folder.join("ca.crt"), &jobs, &alerts::rules());
-    Prometheus::start(programs, folder, &config, &[]).await
+    Prometheus::start(programs, folder, &config).await
 }
 
 /// The file of a token of a new service account.
