@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use crate::options::ConnectionOptions;
+use crate::serve::access::ca_certificates;
 
 /// The way to the API server that the options choose.
 pub(crate) async fn client_config(options: &ConnectionOptions) -> anyhow::Result<kube::Config> {
@@ -39,6 +40,22 @@ pub(crate) async fn kubeconfig(flag: &str, path: &Path, choice: &KubeConfigOptio
     // Without a proxy of the file's own, kube takes one from the environment, and knows no NO_PROXY.
     config.proxy_url = config.proxy_url.filter(|_| proxied);
     Ok(config)
+}
+
+/// Whom a client believes to be its server: who has a certificate of the authority in the file that a flag names, or anybody; else whom the
+/// kubeconfig says. The file wins over the kubeconfig's own, and nobody's authority is looked for where anybody is believed.
+pub(crate) fn trust(config: &mut kube::Config, authority: Option<(&str, &Path)>, anybody: bool) -> anyhow::Result<()> {
+    config.accept_invalid_certs = anybody;
+    if anybody {
+        config.root_cert = Some(Vec::new());
+    }
+    if let Some((flag, path)) = authority {
+        let pem = std::fs::read(path).with_context(|| format!("{flag}: reading {}", path.display()))?;
+        let certificates = ca_certificates(&pem).with_context(|| format!("{flag}: {}", path.display()))?;
+        config.root_cert = Some(certificates.into_iter().map(|certificate| certificate.to_vec()).collect());
+        config.root_cert_file = None;
+    }
+    Ok(())
 }
 
 /// The file with the authority of the cluster that is chosen, unless the kubeconfig has the certificates themselves.

@@ -23,8 +23,10 @@ mod verify;
 mod wiring;
 
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use parking_lot::Mutex;
 
 use crate::options::{Command, Ignored, Options, Version};
 
@@ -96,8 +98,24 @@ fn examined(result: anyhow::Result<ExitCode>) -> ExitCode {
     })
 }
 
+/// A wake-up costs more than what it is for, and a busy API server sends each event by itself: the next one comes no sooner than this. What
+/// comes alone is served at once.
+const REST: Duration = Duration::from_millis(2);
+
 /// One thread carries a hundred thousand pods with ease; more of them spend their time on waking each other, and each brings an allocator
 /// arena of its own.
 fn run<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the async runtime")?.block_on(work)
+    let parked = Mutex::new(Instant::now());
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.on_thread_park(move || rest(&parked));
+    runtime.enable_all().build().context("starting the async runtime")?.block_on(work)
+}
+
+/// Lets events gather, if the thread has just been woken.
+fn rest(parked: &Mutex<Instant>) {
+    let mut parked = parked.lock();
+    if let Some(rest) = REST.checked_sub(parked.elapsed()) {
+        std::thread::sleep(rest);
+    }
+    *parked = Instant::now();
 }

@@ -3,7 +3,6 @@
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
-use anyhow::Context;
 use bytes::Bytes;
 use http::Request;
 use machinery::client::{ApiClient, CallError, Class};
@@ -17,9 +16,9 @@ use super::rights::{self, Plan, Right};
 use super::writers::{Extent, Judgement, Looker, Ours, date};
 use crate::explain::command;
 use crate::gates::Release;
+use crate::kubeconfig::trust;
 use crate::observe::{self, Observed};
 use crate::options::Mode;
-use crate::serve::access::ca_certificates;
 
 /// What is checked, and how it is asked.
 pub(super) struct Examination<'a> {
@@ -36,6 +35,9 @@ const SUPPORTED: (&str, &str) = ("v1.34.0", "v1.37.999");
 const APART: Duration = Duration::from_secs(2);
 /// And this far apart they make a rollout wrong.
 const FAR_APART: Duration = Duration::from_secs(10);
+
+/// Where kube-controller-manager listens, and this program unless it is told otherwise.
+const UPSTREAM_PORT: u16 = 10257;
 
 /// Differences that are printed.
 const SHOWN: usize = 10;
@@ -139,6 +141,10 @@ impl Examination<'_> {
             (false, _) if self.active() => (Finding::Failed, "kube-controller-manager runs the same controllers"),
             (false, _) => (Finding::Ok, "kube-controller-manager runs the same controllers, which is to be observed"),
             (true, false) => (Finding::Warning, "nobody has been seen to run the same controllers, but not everything can be seen"),
+            (true, true) if evidence.is_unseen(self.ours) => (
+                Finding::Warning,
+                "nobody has been seen to run the same controllers, and no kube-controller-manager either: if it takes part in no election, only its writes show it",
+            ),
             (true, true) => (Finding::Ok, "nobody runs the same controllers"),
         };
         Check::new(NAME, finding, summary).with(details)
@@ -158,6 +164,14 @@ impl Examination<'_> {
             Err(error) if is_ours && observed != Finding::Unknown => {
                 Check::new(NAME, Finding::Ok, format!("{address} on this host may be that of the process at --server ({error})"))
             }
+            // Whoever runs the doctor on a control plane's node need not mean to run the program there by this port.
+            Err(error) if port == UPSTREAM_PORT => Check::new(
+                NAME,
+                Finding::Warning,
+                format!(
+                    "{address} cannot be listened on, on this host ({error}): it is kube-controller-manager's, too; choose another by --secure-port"
+                ),
+            ),
             Err(error) => Check::new(NAME, Finding::Failed, format!("{address} cannot be listened on, on this host: {error}")),
         }
     }
@@ -184,13 +198,8 @@ impl Examination<'_> {
         config.tls_server_name = None;
         config.default_retry = false;
         config.proxy_url = None;
-        config.accept_invalid_certs = self.options.server_insecure_skip_tls_verify;
-        if let Some(path) = &self.options.server_certificate_authority {
-            let pem = std::fs::read(path).with_context(|| format!("--server-certificate-authority: reading {}", path.display()))?;
-            let read = ca_certificates(&pem).with_context(|| format!("--server-certificate-authority: {}", path.display()))?;
-            config.root_cert = Some(read.into_iter().map(|certificate| certificate.to_vec()).collect());
-            config.root_cert_file = None;
-        }
+        let authority = self.options.server_certificate_authority.as_deref().map(|path| ("--server-certificate-authority", path));
+        trust(&mut config, authority, self.options.server_insecure_skip_tls_verify)?;
         command::get(&kube::Client::try_from(config)?, observe::PATH).await
     }
 }

@@ -77,6 +77,10 @@ impl App {
 async fn other_writers(looker: Looker, ours: &Ours, pods: &Store<Pod>) -> Option<Judgement> {
     let (first, mut judgement) = look(&looker, ours, pods).await?;
     if judgement.proofs.is_empty() {
+        if let Some(proof) = writing(&looker, ours, pods, &first).await {
+            judgement.proofs.push(proof);
+            return Some(judgement);
+        }
         for doubt in &judgement.doubts {
             warn!(doubt, "Cannot tell whether a kube-controller-manager runs the same controllers");
         }
@@ -97,6 +101,21 @@ async fn other_writers(looker: Looker, ours: &Ours, pods: &Store<Pod>) -> Option
         }
     }
     Some(judgement)
+}
+
+/// What shows that one who takes part in no election goes on writing: it can be told from one that has ended only while it does.
+async fn writing(looker: &Looker, ours: &Ours, pods: &Store<Pod>, first: &Evidence) -> Option<String> {
+    first.wrote_lately(ours)?;
+    info!("Somebody whose election cannot be seen has written statuses lately; waiting for more");
+    for _ in 0..LOOKS {
+        tokio::time::sleep(PERIOD).await;
+        if let Some((evidence, _)) = look(looker, ours, pods).await
+            && let Some(proof) = first.goes_on(&evidence, ours)
+        {
+            return Some(proof);
+        }
+    }
+    None
 }
 
 async fn look(looker: &Looker, ours: &Ours, pods: &Store<Pod>) -> Option<(Evidence, Judgement)> {

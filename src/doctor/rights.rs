@@ -7,6 +7,7 @@ use http::header::CONTENT_TYPE;
 use machinery::client::{ApiClient, CallError, Class};
 use serde_json::{Value, json};
 
+use super::writers::ManagerLease;
 use crate::options::ControllerName;
 
 /// A right. The API server says whether somebody has it.
@@ -47,6 +48,9 @@ type Row = (&'static str, &'static str, &'static [&'static str]);
 const ENFORCED: &str = "adoption fails where the admission plugin OwnerReferencesPermissionEnforcement is on";
 const UNTOLD: &str = "events are lost";
 const POLLED: &str = "the lease is polled, and a takeover comes up to two retry periods later";
+const UNSEEN: &str = "a kube-controller-manager that does the same work is not seen";
+const UNPUBLISHED: &str = "a start fails that asks the cluster about client CAs (in a pod, or with --authentication-kubeconfig), \
+                           unless --authentication-tolerate-lookup-failure is set";
 const CLOSED: &str = "only system:masters, and what is open to everybody, can be read of the program";
 
 /// What each controller reads: resources of `apps` or of the core group, and verbs. It is what its built-in role has, where it has it.
@@ -184,7 +188,17 @@ impl Plan<'_> {
         }
         if self.active {
             all.extend(self.own());
+            let (namespace, name) = ManagerLease::default_name();
+            let lease = Right::of(&("coordination.k8s.io", "leases", &["get"]));
+            all.extend(lease.map(|right| Right { namespace: namespace.clone(), name: name.clone(), otherwise: Some(UNSEEN), ..right }));
         }
+        let published = Right::of(&("", "configmaps", &["get"]));
+        all.extend(published.map(|right| Right {
+            namespace: "kube-system".to_owned(),
+            name: "extension-apiserver-authentication".to_owned(),
+            otherwise: Some(UNPUBLISHED),
+            ..right
+        }));
         all.extend(REVIEWS.iter().flat_map(Right::of).map(|right| Right { otherwise: Some(CLOSED), ..right }));
         let mut once: Vec<Right> = Vec::new();
         for right in all {
@@ -294,6 +308,6 @@ mod tests {
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), count);
-        assert!(!all.iter().any(|right| right.contains("leases")));
+        assert!(!all.iter().any(|right| right.contains("leases") && !right.contains("kube-controller-manager")), "{all:?}");
     }
 }

@@ -14,8 +14,7 @@ use serde::de::DeserializeOwned;
 use super::PATH;
 use super::print::{List, Page};
 use super::told::{Told, ToldList};
-use crate::kubeconfig::kubeconfig;
-use crate::serve::access::ca_certificates;
+use crate::kubeconfig::{kubeconfig, trust};
 
 /// Says why an object is as it is: what it waits for, since when, and what ends that. Without an object: everything that waits.
 #[derive(Args, Clone, Debug)]
@@ -110,12 +109,8 @@ impl ExplainOptions {
         config.tls_server_name = None;
         config.proxy_url = None;
         config.default_retry = false;
-        config.accept_invalid_certs = self.insecure_skip_tls_verify;
-        if let Some(path) = &self.certificate_authority {
-            let pem = std::fs::read(path).with_context(|| format!("--certificate-authority: reading {}", path.display()))?;
-            let certificates = ca_certificates(&pem).with_context(|| format!("--certificate-authority: {}", path.display()))?;
-            config.root_cert = Some(certificates.into_iter().map(|certificate| certificate.to_vec()).collect());
-        }
+        let authority = self.certificate_authority.as_deref().map(|path| ("--certificate-authority", path));
+        trust(&mut config, authority, self.insecure_skip_tls_verify)?;
         Ok(config)
     }
 

@@ -20,7 +20,10 @@ pub(super) fn objects(options: &Options, controllers: &[ControllerName]) -> Vec<
     if options.mode.mode == Mode::Observe {
         // Decisions read some objects live.
         let resources = ["controllerrevisions", "deployments", "replicasets", "statefulsets"];
-        let rules = json!([{"apiGroups": ["apps"], "resources": resources, "verbs": ["get"]}]);
+        let rules = json!([
+            {"apiGroups": ["apps"], "resources": resources, "verbs": ["get"]},
+            {"apiGroups": [""], "resources": ["persistentvolumeclaims"], "verbs": ["get"]},
+        ]);
         let name = format!("{NAME}:observe");
         return vec![role("ClusterRole", &name, None, &rules), binding(&name, "ClusterRole", &name, None)];
     }

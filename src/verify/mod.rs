@@ -19,15 +19,19 @@ use self::subject::{Kind, Pods, Stage, state, wanted};
 use crate::kubeconfig::kubeconfig;
 use crate::options::go_duration;
 
-/// Makes a Deployment and a StatefulSet, waits until their pods run, changes their templates, waits until that is rolled out, and deletes
-/// both.
+/// Makes an object of each kind whose controllers are to be verified, waits until their pods run, changes their templates, waits until that
+/// is rolled out, and deletes them.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct VerifyOptions {
     /// Where. Default: the kubeconfig's namespace.
     #[arg(short = 'n', long, value_name = "NAMESPACE")]
     namespace: Option<String>,
 
-    /// What the two are called; something random is added.
+    /// Whose work is looked at.
+    #[arg(long, value_name = "LIST", default_value = "deployment-controller,replicaset-controller,statefulset-controller", value_delimiter = ',', value_parser = kind)]
+    controllers: Vec<Kind>,
+
+    /// What the objects are called; something random is added.
     #[arg(long, value_name = "NAME", default_value = "workloads-verify")]
     name: String,
 
@@ -56,12 +60,12 @@ pub(crate) struct VerifyOptions {
     kubeconfig: Option<PathBuf>,
 }
 
-/// How often the two are looked at.
+/// How often the objects are looked at.
 const PERIOD: Duration = Duration::from_millis(500);
 /// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The two, and whoever makes them.
+/// The objects, and whoever makes them.
 struct Verification {
     client: Client,
     options: VerifyOptions,
@@ -128,12 +132,12 @@ impl Verification {
             pull_secrets: &self.options.image_pull_secret,
             arguments: &self.options.arguments,
         };
-        for kind in Kind::ALL {
+        for kind in self.kinds() {
             self.send(Method::POST, &self.collection(kind), &wanted(kind, &self.name, &pods)).await.with_context(|| self.creating(kind))?;
             println!("{} {}: created", kind.word(), self.name);
         }
         self.reach(Stage::Made).await?;
-        for kind in Kind::ALL {
+        for kind in self.kinds() {
             let change = json!({"spec": {"template": {"metadata": {"annotations": {"verified": "again"}}}}});
             let path = self.path(kind);
             self.send(Method::PATCH, &path, &change).await.with_context(|| format!("patching {} {}", kind.word(), self.name))?;
@@ -141,12 +145,17 @@ impl Verification {
         self.reach(Stage::Changed).await
     }
 
-    /// Waits until both are where they are to be.
+    /// Each once, whatever was asked for.
+    fn kinds(&self) -> impl Iterator<Item = Kind> {
+        Kind::ALL.into_iter().filter(|kind| self.options.controllers.contains(kind))
+    }
+
+    /// Waits until all are where they are to be.
     async fn reach(&self, stage: Stage) -> anyhow::Result<()> {
-        let mut told = [None, None];
+        let mut told = Kind::ALL.map(|_| None);
         loop {
             let mut done = true;
-            for (kind, told) in Kind::ALL.into_iter().zip(&mut told) {
+            for (kind, told) in self.kinds().zip(&mut told) {
                 let seen = match self.send(Method::GET, &self.path(kind), &Value::Null).await {
                     Ok(object) => state(kind, stage, &object)?,
                     // The server may be away for a moment; the deadline ends it.
@@ -169,9 +178,9 @@ impl Verification {
     }
 
     /// What is known of those that are late.
-    async fn why(&self, told: &[Option<String>; 2]) -> String {
+    async fn why(&self, told: &[Option<String>]) -> String {
         let mut lines: Vec<_> =
-            Kind::ALL.iter().zip(told).filter_map(|(kind, told)| Some(format!("{}: {}", kind.word(), told.as_deref()?))).collect();
+            self.kinds().zip(told).filter_map(|(kind, told)| Some(format!("{}: {}", kind.word(), told.as_deref()?))).collect();
         let path = format!("/api/v1/namespaces/{}/pods?labelSelector={}%3D{}", self.namespace, subject::LABEL, self.name);
         match self.send(Method::GET, &path, &Value::Null).await {
             Ok(pods) => lines.push(subject::of_pods(&pods)),
@@ -181,7 +190,7 @@ impl Verification {
     }
 
     async fn clean_up(&self) -> anyhow::Result<()> {
-        for kind in Kind::ALL {
+        for kind in self.kinds() {
             let path = format!("{}?propagationPolicy=Background", self.path(kind));
             match self.send(Method::DELETE, &path, &json!({})).await {
                 Err(error) if !is_not_found(&error) => return Err(error.context(format!("deleting {} {}", kind.word(), self.name))),
@@ -209,6 +218,12 @@ impl Verification {
     fn creating(&self, kind: Kind) -> String {
         format!("creating {} {} in {}", kind.word(), self.name, self.namespace)
     }
+}
+
+/// A controller's name, or its older alias.
+fn kind(name: &str) -> Result<Kind, String> {
+    let known = Kind::ALL.into_iter().find(|kind| kind.controller().is_named(name));
+    known.ok_or_else(|| format!("no such controller; there are {}", Kind::ALL.map(|kind| kind.controller().as_str()).join(", ")))
 }
 
 fn is_not_found(error: &anyhow::Error) -> bool {

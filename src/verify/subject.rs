@@ -1,12 +1,16 @@
-//! The Deployment and the StatefulSet, and how far they are.
+//! The objects whose controllers are verified, and how far they are.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
-/// One of the two.
+use crate::options::ControllerName;
+
+/// A kind of object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Deployment,
+    /// Its pods are what they were made as: what is changed of its template is for those to come.
+    ReplicaSet,
     StatefulSet,
 }
 
@@ -44,11 +48,20 @@ const WRITER: &str = "workloads-controller-manager";
 // === impl Kind ===
 
 impl Kind {
-    pub(super) const ALL: [Self; 2] = [Self::Deployment, Self::StatefulSet];
+    pub(super) const ALL: [Self; 3] = [Self::Deployment, Self::ReplicaSet, Self::StatefulSet];
+
+    pub(super) fn controller(self) -> ControllerName {
+        match self {
+            Self::Deployment => ControllerName::Deployment,
+            Self::ReplicaSet => ControllerName::ReplicaSet,
+            Self::StatefulSet => ControllerName::StatefulSet,
+        }
+    }
 
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Deployment => "Deployment",
+            Self::ReplicaSet => "ReplicaSet",
             Self::StatefulSet => "StatefulSet",
         }
     }
@@ -56,6 +69,7 @@ impl Kind {
     pub(super) fn plural(self) -> &'static str {
         match self {
             Self::Deployment => "deployments",
+            Self::ReplicaSet => "replicasets",
             Self::StatefulSet => "statefulsets",
         }
     }
@@ -63,7 +77,7 @@ impl Kind {
 
 /// The object. Its pods meet the Pod Security Standard "restricted", and ask for nearly nothing.
 pub(super) fn wanted(kind: Kind, name: &str, pods: &Pods<'_>) -> Value {
-    // The two must not select each other's.
+    // None must select another's.
     let labels = json!({"app.kubernetes.io/name": format!("verify-{}", kind.plural()), LABEL: name});
     let secrets: Vec<_> = pods.pull_secrets.iter().map(|name| json!({"name": name})).collect();
     let mut object = json!({
@@ -106,11 +120,13 @@ pub(super) fn state(kind: Kind, stage: Stage, object: &Value) -> anyhow::Result<
         return Ok(State { done: false, text: "no controller has seen it yet".to_owned() });
     }
     written_by_us(object)?;
-    let (replicas, updated) = (number("/status/replicas"), number("/status/updatedReplicas"));
+    let replicas = number("/status/replicas");
+    let updated = if kind == Kind::ReplicaSet { replicas } else { number("/status/updatedReplicas") };
     let available = number("/status/availableReplicas");
     let revision = object.pointer("/metadata/annotations/deployment.kubernetes.io~1revision").and_then(Value::as_str);
     let as_wanted = match kind {
         Kind::Deployment => revision == Some(if stage == Stage::Made { "1" } else { "2" }),
+        Kind::ReplicaSet => true,
         Kind::StatefulSet => object.pointer("/status/currentRevision") == object.pointer("/status/updateRevision"),
     };
     let done = as_wanted && [replicas, updated, available] == [REPLICAS; 3];
@@ -170,6 +186,9 @@ mod tests {
         for kind in Kind::ALL {
             assert!(state(kind, Stage::Changed, &object(&whole, WRITER)).unwrap().done);
             for (field, value) in [("observedGeneration", 1), ("replicas", 3), ("updatedReplicas", 1), ("availableReplicas", 1)] {
+                if (kind, field) == (Kind::ReplicaSet, "updatedReplicas") {
+                    continue;
+                }
                 let mut status = whole.clone();
                 status[field] = json!(value);
                 let state = state(kind, Stage::Changed, &object(&status, WRITER)).unwrap();

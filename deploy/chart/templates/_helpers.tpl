@@ -80,6 +80,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- else if $values.rbac.subjects }}
 {{- fail "rbac.subjects: only with workload.kind=External; else the pods' service account gets the rights" }}
 {{- end }}
+{{- if and (eq $values.mode "active") (ne $kind "External") }}
+{{- if not $values.leaderElection.enabled }}
+{{- fail "leaderElection.enabled=false: the release's pods would work beside each other, at the latest while one takes another's place" }}
+{{- end }}
+{{- if eq (include "wcm.sharesLease" .) "true" }}
+{{- fail "leaderElection.resourceName: kube-system/kube-controller-manager is the lease of all of kube-controller-manager's controllers: while these pods held it, none of those would run" }}
+{{- end }}
+{{- end }}
 {{- if and $values.networkPolicy.enabled (eq (include "wcm.hostNetwork" .) "true") }}
 {{- fail "networkPolicy.enabled: network policies do not reach pods on the host's network; set hostNetwork=false" }}
 {{- end }}

@@ -60,6 +60,11 @@ const REFUSED: &[(&str, &str)] = &[
         "topologySpreadConstraints: only with workload.kind=Deployment",
     ),
     ("networkPolicy.enabled=true", "networkPolicy.enabled: network policies do not reach pods on the host's network"),
+    ("leaderElection.enabled=false", "leaderElection.enabled=false: the release's pods would work beside each other"),
+    (
+        r#"leaderElection.resourceName="kube-controller-manager""#,
+        "leaderElection.resourceName: kube-system/kube-controller-manager is the lease",
+    ),
     (r#"extraArgs=["--secure-port=1"]"#, "extraArgs: --secure-port follows from the value port"),
     (r#"extraArgs=["--leader-elect"]"#, "extraArgs: --leader-elect follows from the value leaderElection.enabled"),
 ];

@@ -14,35 +14,51 @@ use crate::rig::Shared;
 
 pub(crate) async fn verify_tells_whether_the_controllers_work_and_whose_they_are(world: Shared) -> Result<()> {
     let plane = world.turn().await;
-    let objects = documents(&rendered(RELEASES[3], None, &[])?)?;
-    let pod = objects.iter().find(|object| object["kind"] == "Pod").context("no test")?;
+    let (objects, pod) = test(&[])?;
     let account = pod.pointer("/spec/serviceAccountName").and_then(Value::as_str).context("no account")?;
     let is_its = |object: &Value| object.pointer("/metadata/name").and_then(Value::as_str) == Some(account);
     let its: Vec<_> = objects.iter().filter(|object| is_its(object)).cloned().collect();
     apply_rights(&plane, &its).await?;
     let kubeconfig = kubeconfig(&plane, account).await?;
-    let arguments = pod.pointer("/spec/containers/0/args").and_then(Value::as_array).context("no arguments")?;
-    let arguments: Vec<_> = arguments.iter().filter_map(|it| Some(it.as_str()?.to_owned())).collect();
-    let run = async |timeout: &str| -> Result<Output> {
+    let run = async |timeout: &str, pod: &Value| -> Result<Output> {
+        let arguments = pod.pointer("/spec/containers/0/args").and_then(Value::as_array).context("no arguments")?;
+        let arguments: Vec<_> = arguments.iter().filter_map(Value::as_str).collect();
         let mut command = Command::new(process::binary()?);
-        let end = arguments.iter().position(|argument| argument == "--").context("what the pods run")?;
+        let end = arguments.iter().position(|argument| *argument == "--").context("what the pods run")?;
         command.args(&arguments[..end]).arg(format!("--timeout={timeout}")).arg("--kubeconfig").arg(&kubeconfig).args(&arguments[end..]);
         Ok(tokio::task::spawn_blocking(move || command.output()).await??)
     };
     // The last of two values of a flag wins.
-    says(&run("1s").await?, false, "no controller has seen it yet")?;
+    says(&run("1s", &pod).await?, false, "no controller has seen it yet")?;
 
     let ours = Installed::new(&plane, "verified", &[]).await?;
     ours.grant(&plane).await?;
     let running = ours.start(&plane, 1)?;
-    says(&run("5m").await?, true, "The controllers work.")?;
+    says(&run("5m", &pod).await?, true, "The controllers work.")?;
     running.stop().await?;
 
     let names = ["deployment-controller", "replicaset-controller", "statefulset-controller"];
     let mut theirs = plane.run_controller_manager(&ControllerManager::only(names).unlimited()).await?;
-    says(&run("5m").await?, false, "written by kube-controller-manager")?;
+    says(&run("5m", &pod).await?, false, "written by kube-controller-manager")?;
+    theirs.kill9()?;
+
+    // What is left to others is nobody's business here.
+    let mut theirs = plane.run_controller_manager(&ControllerManager::only(names[..2].iter().copied()).unlimited()).await?;
+    let set = [r#"controllers=["statefulset-controller"]"#];
+    let ours = Installed::new(&plane, "verified-sets", &set).await?;
+    ours.grant(&plane).await?;
+    let running = ours.start(&plane, 1)?;
+    says(&run("5m", &test(&set)?.1).await?, true, "The controllers work.")?;
+    running.stop().await?;
     theirs.kill9()?;
     ensure_cleaned_up(&plane).await
+}
+
+/// All objects of a rendering, and the pod that `helm test` runs.
+fn test(set: &[&str]) -> Result<(Vec<Value>, Value)> {
+    let objects = documents(&rendered(RELEASES[3], None, set)?)?;
+    let pod = objects.iter().find(|object| object["kind"] == "Pod").context("no test")?.clone();
+    Ok((objects, pod))
 }
 
 pub(crate) async fn what_its_pods_run_waits_for_its_end(_: Shared) -> Result<()> {
@@ -71,7 +87,7 @@ fn says(output: &Output, success: bool, what: &str) -> Result<()> {
 }
 
 async fn ensure_cleaned_up(plane: &ControlPlane) -> Result<()> {
-    let left = plane.kubectl(&["get", "deployments,statefulsets", "--namespace=kube-system", "--output=name"]).await?;
+    let left = plane.kubectl(&["get", "deployments,replicasets,statefulsets", "--namespace=kube-system", "--output=name"]).await?;
     ensure!(!left.contains("verify"), "{left}");
     Ok(())
 }

@@ -20,6 +20,7 @@ const SCENARIOS: &[Scenario<Machine>] = scenarios! {
     others::{
         the_doctor_examines_rights_and_what_it_cannot_reach,
         beside_a_live_kube_controller_manager_nobody_works_unless_told,
+        nor_beside_one_that_takes_part_in_no_election,
         one_that_has_just_been_stopped_hinders_nobody,
     },
     static_pod::{the_static_pod_is_a_pod_and_its_rights_are_enough},

@@ -92,7 +92,7 @@ pub(crate) async fn the_doctor_examines_rights_and_what_it_cannot_reach(machine:
     // Only what makes adoption work under an admission plugin is not there.
     let found = doctor(account, &[]).await?;
     assert_eq!(found.code, Some(0), "{:#}", found.report);
-    for (name, finding) in [("api-server", "ok"), ("clock", "ok"), ("rights", "warning"), ("lease", "ok"), ("other-writers", "ok")] {
+    for (name, finding) in [("api-server", "ok"), ("clock", "ok"), ("rights", "warning"), ("lease", "ok"), ("other-writers", "warning")] {
         assert_eq!(found.finding(name)?, finding, "{:#}", found.report);
     }
     let role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/workloads-controller-manager";
@@ -182,6 +182,31 @@ pub(crate) async fn beside_a_live_kube_controller_manager_nobody_works_unless_to
     let mut ours = works(&plane, &[]).await?;
     assert_eq!(ours.terminate().await?.code(), Some(0));
     drop(off);
+    Ok(())
+}
+
+/// As k3s runs it on a single server: no lease, no pod. What it writes is all that shows it.
+pub(crate) async fn nor_beside_one_that_takes_part_in_no_election(machine: Shared) -> Result<()> {
+    let _turn = machine.turn().await?;
+    let plane = ControlPlane::builder().start().await?;
+    let space = Space::new(&plane, "unelected").await?;
+    let mut theirs = plane.run_controller_manager(&ControllerManager::only(CONTROLLERS).unlimited()).await?;
+    space.apps(Method::POST, "replicasets", &object("ReplicaSet", "web", 1)).await?;
+    space.settled("web", 1).await?;
+    let busy = async {
+        for replicas in (1..=5).cycle() {
+            space.resize("replicasets/web", replicas).await?;
+            space.settled("web", usize::try_from(replicas)?).await?;
+        }
+        anyhow::Ok(String::new())
+    };
+    let log = tokio::select! { log = refused(&plane) => log, ended = busy => ended }?;
+    assert!(log.contains("takes part in no election") && log.contains(&format!("{}/web", space.namespace)), "{log}");
+    theirs.kill9()?;
+    let mut ours = works(&plane, &[]).await?;
+    assert_eq!(ours.terminate().await?.code(), Some(0));
+    let (finding, said) = doctor(plane.service_account_kubeconfig(), &[]).await?.check("other-writers")?;
+    assert!(finding == "warning" && said.contains("has done work of the replicaset-controller"), "{finding}: {said}");
     Ok(())
 }
 

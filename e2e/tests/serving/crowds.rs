@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use e2e::access::Identity;
 use e2e::{ControlPlane, wait};
+use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -14,7 +15,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use super::rig::{Rig, Shared, answers};
+use super::rig::{Rig, Shared, answers, reviews};
 use crate::support::{PATIENCE, Space};
 
 /// What any of these may add to the program's memory.
@@ -140,6 +141,34 @@ pub async fn thousands_of_connections_delay_nobody(plane: Shared) -> Result<()> 
         Ok(())
     })
     .await
+}
+
+pub async fn floods_of_tokens_and_bodies_that_never_come_delay_nobody(plane: Shared) -> Result<()> {
+    // More than there are places.
+    const CLIENTS: usize = 300;
+    let plane = plane.0.lock().await;
+    let rig = Rig::start(&plane, &reviews(&plane)).await?;
+    answers(&rig.master()?, "/readyz", 200).await?;
+    let before = rig.peak()?;
+    let padding = "x".repeat(28 << 10);
+    let token = |n: usize| format!("GET /healthz HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {n}{padding}\r\n\r\n");
+    let body = |_: usize| "PUT /healthz HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\n".to_owned();
+    for request in [&token as &dyn Fn(usize) -> String, &body] {
+        let mut clients = Vec::new();
+        for n in 0..CLIENTS {
+            let mut stream = rig.tls(b"http/1.1").await?;
+            stream.write_all(request(n).as_bytes()).await?;
+            clients.push(stream);
+        }
+        rig.healthy().await?;
+    }
+    // Whose tokens are known is found out again as soon as it is over.
+    let kubeconfig: Value = serde_json::from_slice(&std::fs::read(plane.admin_kubeconfig())?)?;
+    let known = kubeconfig["users"][0]["user"]["token"].as_str().context("no token")?;
+    rig.token(known)?.text("/metrics").await?;
+    let grown = rig.peak()?.saturating_sub(before);
+    ensure!(grown < GROWTH, "{} MiB more", grown >> 20);
+    Ok(())
 }
 
 pub async fn what_is_too_large_is_cut_off(plane: Shared) -> Result<()> {

@@ -41,6 +41,7 @@ const SCENARIOS: &[Scenario<Plane>] = scenarios! {
     crowds::{
         plain_http_is_told_so,
         thousands_of_connections_delay_nobody,
+        floods_of_tokens_and_bodies_that_never_come_delay_nobody,
         what_is_too_large_is_cut_off,
         streams_that_are_reset_at_once_cost_nothing,
         streams_are_limited_as_the_flag_says_and_ports_are_shared,

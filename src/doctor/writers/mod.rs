@@ -101,6 +101,9 @@ const MANAGERS: &[&str] = &["kube-controller-manager", "k3s", "rke2", "kubelite"
 /// So long after a lease was acquired, what is written is the new holder's work. Times of writes are cut to seconds.
 const MARGIN: Duration = Duration::from_secs(2);
 
+/// Who has written lately, and is alive, writes again soon.
+const LATELY: Duration = Duration::from_secs(60);
+
 /// Writes older than this say nothing about the present.
 const RECENT: Duration = Duration::from_secs(10 * 60);
 
@@ -127,9 +130,42 @@ impl StatusWrite {
     }
 }
 
+// === impl Ours ===
+
+impl Ours {
+    /// Whether kube-controller-manager's own lease is competed for: then one of both works.
+    pub(crate) fn competes(&self) -> bool {
+        self.lease.as_ref() == Some(&ManagerLease::default_name())
+    }
+}
+
 // === impl Evidence ===
 
 impl Evidence {
+    /// The lease, if its holder may be alive.
+    pub(crate) fn held(&self) -> Option<&ManagerLease> {
+        self.lease.iter().flatten().find(|lease| lease.is_held(self.now))
+    }
+
+    /// Whether there is neither a pod nor a lease of kube-controller-manager, although every cluster has one: k3s runs it in its own
+    /// process, and on a single server without an election. Then nothing shows what it runs but what it writes.
+    pub(crate) fn is_unseen(&self, ours: &Ours) -> bool {
+        !ours.competes() && self.held().is_none() && !self.pods.iter().flatten().any(|pod| pod.alive)
+    }
+
+    /// What one who is not to be seen otherwise has written lately.
+    pub(crate) fn wrote_lately(&self, ours: &Ours) -> Option<&StatusWrite> {
+        self.latest_write(ours).filter(|write| self.is_unseen(ours) && write.at.time().after(LATELY) > self.now)
+    }
+
+    /// That it goes on, by this later evidence.
+    pub(crate) fn goes_on(&self, later: &Self, ours: &Ours) -> Option<String> {
+        let before = self.wrote_lately(ours)?;
+        let StatusWrite { controller, manager, at, object } = later.latest_write(ours).filter(|write| write.at > before.at)?;
+        let controller = controller.as_str();
+        Some(format!("{manager} takes part in no election, and does work of the {controller}: the status of {object}, at {at}"))
+    }
+
     /// What it proves.
     pub(crate) fn judge(&self, ours: &Ours) -> Judgement {
         let mut judgement = Judgement::default();
@@ -174,19 +210,18 @@ impl Evidence {
     }
 
     fn judge_lease(&self, ours: &Ours, flags_seen: bool, judgement: &mut Judgement) {
-        let name = ManagerLease::default_name();
-        if ours.lease.as_ref() == Some(&name) {
+        if ours.competes() {
             return;
         }
-        let (namespace, name) = name;
-        let lease = match &self.lease {
-            Ok(Some(lease)) if lease.is_held(self.now) => lease,
-            Ok(lease) => {
+        let (namespace, name) = ManagerLease::default_name();
+        let lease = match (&self.lease, self.held()) {
+            (_, Some(lease)) => lease,
+            (Ok(lease), None) => {
                 let state = lease.as_ref().map_or("does not exist", |_| "is held by nobody who is alive");
                 judgement.notes.push(format!("the lease {namespace}/{name} {state}"));
                 return self.judge_recent(ours, judgement);
             }
-            Err(error) => {
+            (Err(error), None) => {
                 judgement.doubts.push(format!("the lease {namespace}/{name} cannot be read: {error}"));
                 return self.judge_recent(ours, judgement);
             }

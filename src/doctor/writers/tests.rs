@@ -108,6 +108,22 @@ fn what_cannot_be_seen_is_a_doubt() {
 }
 
 #[test]
+fn who_takes_part_in_no_election_is_seen_by_what_it_goes_on_writing() {
+    let at = |seconds_ago: i64, lease, pods| Evidence { now: NOW, pods: Ok(pods), lease: Ok(lease), writes: Ok(upstreams(seconds_ago)) };
+    let goes_on = |first: &Evidence, later: i64| first.goes_on(&at(later, None, vec![]), &ours()).is_some();
+    assert!(goes_on(&at(10, None, vec![]), 1));
+    // The same write is no sign of life, and an old one is nobody's.
+    assert!(!goes_on(&at(10, None, vec![]), 10));
+    assert!(!goes_on(&at(70, None, vec![]), 1));
+    // Others are judged by what is known of them.
+    assert!(!goes_on(&at(10, Some(lease(100, 2)), vec![]), 1));
+    assert!(!goes_on(&at(10, None, vec![pod("kcm")]), 1));
+    assert!(at(10, Some(lease(100, 20)), vec![ManagerPod { alive: false, ..pod("kcm") }]).is_unseen(&ours()));
+    let competing = Ours { lease: Some(ManagerLease::default_name()), ..ours() };
+    assert_eq!(at(10, None, vec![]).goes_on(&at(1, None, vec![]), &competing), None);
+}
+
+#[test]
 fn the_date_of_an_answer_is_read() {
     assert_eq!(look::date("Fri, 15 Jan 2027 08:00:00 GMT"), Some(NOW));
     assert_eq!(look::date(""), None);

@@ -13,11 +13,15 @@ use tokio::time::Instant;
 /// An answer, or why there is none. The latter is never kept.
 pub(super) type Outcome<V> = Result<V, String>;
 
+/// Questions at a time: who floods us with keys costs no more than these, and they are gone within the second in which the flood ends.
+const QUESTIONS: usize = 64;
+
 /// A bounded cache in front of something slow. Clones share it.
 #[derive(Clone)]
 pub(super) struct Cache<K, V>(Arc<Mutex<Inner<K, V>>>);
 
 struct Inner<K, V> {
+    /// Of answers.
     limit: usize,
     answers: HashMap<K, Kept<V>>,
     asking: HashMap<K, Shared<BoxFuture<'static, Outcome<V>>>>,
@@ -54,6 +58,8 @@ where
             }
             if let Some(asking) = inner.asking.get(&key) {
                 asking.clone()
+            } else if inner.asking.len() >= QUESTIONS {
+                return Err("too many others are being asked about".to_owned());
             } else {
                 let (cache, kept_as, asked) = (self.clone(), key.clone(), ask());
                 let task = tokio::spawn(async move {
@@ -153,6 +159,18 @@ mod tests {
         assert!(impatient.await.is_err());
         assert_eq!(ask(&cache, 1, Ok(2), &asked).await, Ok(1));
         assert_eq!(asked.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_of_questions_stays_within_the_limit() {
+        let (cache, asked) = (Cache::new(1000), Arc::default());
+        let all = (0..500).map(|key| ask(&cache, key, Ok(key), &asked));
+        let answers = futures::future::join_all(all).await;
+        assert_eq!(
+            (asked.load(Ordering::Relaxed) as usize, answers.iter().filter(|answer| answer.is_ok()).count()),
+            (QUESTIONS, QUESTIONS)
+        );
+        assert_eq!(ask(&cache, 499, Ok(7), &asked).await, Ok(7));
     }
 
     #[tokio::test(start_paused = true)]

@@ -36,6 +36,8 @@ const PING_ANSWER: Duration = Duration::from_secs(15);
 pub(crate) const STREAMS: u32 = 32;
 /// Header bytes of a request. A token with many audiences has a few thousand.
 const HEADER_BYTES: usize = 32 << 10;
+/// What a connection may send of bodies that nobody has read; HTTP/2's own default, and no page takes as much.
+const BODY_BYTES: u32 = 64 << 10;
 /// How long a client may take to leave after it was asked to.
 const GOODBYE: Duration = Duration::from_secs(5);
 
@@ -116,6 +118,8 @@ async fn exchange(stream: TlsStream<Socket>, streams: u32, answers: impl Answers
             .timer(TokioTimer::new())
             .max_concurrent_streams(streams)
             .max_header_list_size(HEADER_BYTES as u32)
+            .initial_stream_window_size(BODY_BYTES)
+            .initial_connection_window_size(BODY_BYTES)
             .keep_alive_interval(PING)
             .keep_alive_timeout(PING_ANSWER)
             .max_send_buf_size(64 << 10);

@@ -1,6 +1,7 @@
 //! Requests in the name of a service account, by tokens that are asked for and renewed (upstream `controller-manager/pkg/clientbuilder`
 //! `DynamicControllerClientBuilder`).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,7 +10,7 @@ use http::{Method, Request};
 use model::plan::ApiError;
 use serde::Deserialize;
 use serde_json::json;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
@@ -20,7 +21,10 @@ use crate::source::Backoff;
 
 /// In whose name requests are made. Clones share the token.
 #[derive(Clone, Debug)]
-pub struct Identity(watch::Receiver<Option<HeaderValue>>);
+pub struct Identity {
+    token: watch::Receiver<Option<HeaderValue>>,
+    doubt: Arc<Notify>,
+}
 
 /// The task that keeps an [`Identity`]'s token fresh.
 #[derive(Debug)]
@@ -29,6 +33,7 @@ pub struct TokenKeeper {
     namespace: &'static str,
     account: &'static str,
     token: watch::Sender<Option<HeaderValue>>,
+    doubt: Arc<Notify>,
     clock: Clock,
     backoff: Backoff,
 }
@@ -66,7 +71,9 @@ pub fn service_account(
     seed: u64,
 ) -> (Identity, TokenKeeper) {
     let (token, reader) = watch::channel(None);
-    (Identity(reader), TokenKeeper { client, namespace, account, token, clock, backoff: Backoff::new(seed) })
+    let doubt = Arc::new(Notify::new());
+    let identity = Identity { token: reader, doubt: Arc::clone(&doubt) };
+    (identity, TokenKeeper { client, namespace, account, token, doubt, clock, backoff: Backoff::new(seed) })
 }
 
 // === impl Identity ===
@@ -74,7 +81,15 @@ pub fn service_account(
 impl Identity {
     /// The Authorization header; waits for the first token. `None` once nobody renews it any more.
     pub(super) async fn header(&self) -> Option<HeaderValue> {
-        self.0.clone().wait_for(Option::is_some).await.ok().and_then(|token| token.clone())
+        self.token.clone().wait_for(Option::is_some).await.ok().and_then(|token| token.clone())
+    }
+
+    /// The server does not know this token any more: its account was made anew, or the key that had signed it was replaced. Another one is
+    /// asked for at once (client-go `transport/token_source.go` `ResetTokenOlderThan`).
+    pub(super) fn refused(&self, used: &HeaderValue) {
+        if self.token.borrow().as_ref() == Some(used) {
+            self.doubt.notify_one();
+        }
     }
 }
 
@@ -82,8 +97,8 @@ impl Identity {
 impl Identity {
     /// Waits for another token than the one that was seen last.
     pub(super) async fn changed(&mut self) {
-        self.0.mark_unchanged();
-        self.0.changed().await.unwrap();
+        self.token.mark_unchanged();
+        self.token.changed().await.unwrap();
     }
 }
 
@@ -95,18 +110,21 @@ impl TokenKeeper {
         let work = async {
             loop {
                 let asked = Instant::now();
-                let pause = match self.ask().await {
+                match self.ask().await {
                     Ok((token, lifetime)) => {
                         debug!(account = self.account, ?lifetime, "Got a token");
                         self.token.send_replace(Some(token));
-                        lifetime.mul_f64(RENEWED_AFTER).max(LEAST).saturating_sub(asked.elapsed())
+                        let renewal = tokio::time::sleep_until(asked + lifetime.mul_f64(RENEWED_AFTER).max(LEAST));
+                        tokio::select! {
+                            () = renewal => {}
+                            () = self.doubt.notified() => tokio::time::sleep_until(asked + LEAST).await,
+                        }
                     }
                     Err(error) => {
                         warn!(account = self.account, %error, "Cannot get a token for a controller's service account");
-                        self.backoff.delay(self.clock.now())
+                        tokio::time::sleep(self.backoff.delay(self.clock.now())).await;
                     }
-                };
-                tokio::time::sleep(pause).await;
+                }
             }
         };
         let _: Option<std::convert::Infallible> = stop.run_until_cancelled(work).await;

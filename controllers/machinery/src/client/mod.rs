@@ -101,7 +101,8 @@ struct Connection {
 #[derive(Debug)]
 pub struct Turn<'a> {
     connection: &'a Connection,
-    authorization: Option<HeaderValue>,
+    /// In whose name, and with which token.
+    identity: Option<(&'a Identity, HeaderValue)>,
     _stream: Option<SemaphorePermit<'a>>,
 }
 
@@ -230,12 +231,12 @@ impl ApiClient {
         if let Some(waited) = self.limiter.wait().await {
             connection.metrics.throttled(method, &connection.host, waited);
         }
-        let authorization = match &self.identity {
-            Some(identity) => identity.header().await,
+        let identity = match &self.identity {
+            Some(identity) => identity.header().await.map(|token| (identity, token)),
             None => None,
         };
         // Never closed, so it cannot fail.
-        Turn { connection, authorization, _stream: connection.in_flight.acquire().await.ok() }
+        Turn { connection, identity, _stream: connection.in_flight.acquire().await.ok() }
     }
 
     async fn send_once(&self, request: Request<Bytes>, class: Class) -> Result<Answer, CallError> {
@@ -250,8 +251,8 @@ impl Turn<'_> {
     pub async fn send(self, request: Request<Bytes>, class: Class) -> Result<Answer, CallError> {
         let connection = self.connection;
         let (method, mut request) = connection.prepare(request);
-        if let Some(authorization) = self.authorization {
-            request.headers_mut().insert(AUTHORIZATION, authorization);
+        if let Some((_, token)) = &self.identity {
+            request.headers_mut().insert(AUTHORIZATION, token.clone());
         }
         let client = connection.stack.client().await;
         let sent = Instant::now();
@@ -260,6 +261,9 @@ impl Turn<'_> {
         let exchange = request::exchange(&client, request, limit, class.body_limit()).await;
         connection.metrics.answered(&method, &connection.host, exchange.status);
         connection.metrics.finished(&method, &connection.host, sent.elapsed(), exchange.size);
+        if let (Some((identity, token)), Err(CallError::Refused(ApiError { code: 401, .. }))) = (&self.identity, &exchange.result) {
+            identity.refused(token);
+        }
         exchange.result
     }
 }

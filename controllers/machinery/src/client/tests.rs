@@ -363,6 +363,10 @@ async fn account_server(lifetime: u64) -> Server {
                     let body = format!(r#"{{"spec":{{"expirationSeconds":{lifetime}}},"status":{{"token":"t{n}"}}}}"#);
                     Response::new(Full::new(Bytes::from(body)))
                 }
+                // The key that had signed the first is not there any more.
+                "/y" if request.headers().get(AUTHORIZATION).is_some_and(|token| token == "Bearer t0") => {
+                    reply(401, r#"{"kind":"Status","code":401,"reason":"Unauthorized","message":"Unauthorized"}"#)
+                }
                 _ => {
                     let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or("nobody");
                     Response::new(Full::new(Bytes::from(header.to_owned())))
@@ -409,6 +413,31 @@ async fn a_token_is_renewed_before_its_end() {
     tokio::time::resume();
     let mut token = identity.clone();
     tokio::time::timeout(Duration::from_secs(30), token.changed()).await.unwrap();
+    assert_eq!(identity.header().await.unwrap(), "Bearer t1");
+    running.abort();
+}
+
+#[tokio::test]
+async fn a_token_that_is_refused_is_replaced_at_once() {
+    let server = account_server(3600).await;
+    let (clients, _) = client(&server.uri, &ClientOptions::default());
+    let (identity, keeper) = service_account(clients.lease.clone(), "kube-system", "a-controller", Clock::system(), 1);
+    let writes = clients.writes.identified(identity.clone());
+    let running = tokio::spawn(keeper.run(tokio_util::sync::CancellationToken::new()));
+    let send = async || writes.send(Request::get("/y").body(Bytes::new()).unwrap(), Class::Write).await;
+    assert!(matches!(send().await, Err(CallError::Refused(error)) if error.code == 401));
+    // No server is asked more often than every ten seconds, which paused time makes short; its answers are awaited in real time.
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(11)).await;
+    tokio::time::resume();
+    let mut token = identity.clone();
+    if identity.header().await.unwrap() == "Bearer t0" {
+        tokio::time::timeout(Duration::from_secs(30), token.changed()).await.unwrap();
+    }
+    assert_eq!(send().await.unwrap().body, "Bearer t1");
+    // What the old one was refused with late says nothing of the new one.
+    identity.refused(&HeaderValue::from_static("Bearer t0"));
+    tokio::task::yield_now().await;
     assert_eq!(identity.header().await.unwrap(), "Bearer t1");
     running.abort();
 }
