@@ -299,10 +299,11 @@ impl Match {
         self
     }
 
-    /// Whether a request is meant.
+    /// Whether a request is meant. Who names a resource does not mean a glance at it.
     pub fn accepts(&self, target: &Target) -> bool {
         let is = |wanted: &Option<String>, value: &str| wanted.as_ref().is_none_or(|wanted| wanted == value);
-        (self.methods.is_empty() || self.methods.contains(&target.method))
+        (!target.glance || self.resource.is_none())
+            && (self.methods.is_empty() || self.methods.contains(&target.method))
             && is(&self.resource, &target.resource)
             && is(&self.subresource, &target.subresource)
             && is(&self.namespace, &target.namespace)

@@ -19,9 +19,14 @@ pub struct Target {
     pub watch: bool,
     /// The answer begins with everything there is. A streaming list is a watch too.
     pub list: bool,
+    /// A list of the metadata of owners: the look for other writers before the first write. No cache is filled by it.
+    pub glance: bool,
     /// The client program, as it calls itself.
     pub user_agent: String,
 }
+
+/// What is never cached as metadata alone.
+const WHOLE: [&str; 3] = ["deployments", "replicasets", "statefulsets"];
 
 // === impl Target ===
 
@@ -36,7 +41,8 @@ impl Target {
         };
         let watch = *method == Method::GET && asked("watch");
         let list = *method == Method::GET && !resource.is_empty() && name.is_empty() && (!watch || asked("sendInitialEvents"));
-        let user_agent = headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok());
+        let header = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let glance = list && WHOLE.contains(&resource) && header(http::header::ACCEPT).contains("PartialObjectMetadata");
         Self {
             method: method.clone(),
             resource: resource.to_owned(),
@@ -45,7 +51,8 @@ impl Target {
             name: name.to_owned(),
             watch,
             list,
-            user_agent: user_agent.unwrap_or_default().to_owned(),
+            glance,
+            user_agent: header(http::header::USER_AGENT).to_owned(),
         }
     }
 }
