@@ -112,11 +112,9 @@ image: cargo go
 reproducible: cargo
 	deploy/image/twice.sh
 
-# Writes the Grafana dashboard anew, from deploy/dashboards/panels.go, and the chart's copies of it and of the alerts.
+# Writes the Grafana dashboard anew, from deploy/dashboards/panels.go; GOLDEN=write cargo test -p e2e --test chart then copies it to the chart.
 dashboards: go
 	cd deploy/dashboards && go run . >.new && mv .new workloads-controller-manager.json
-	cp deploy/dashboards/workloads-controller-manager.json deploy/chart/files/dashboards
-	cp deploy/alerts/workloads-controller-manager.yaml deploy/chart/files/alerts
 
 # A kind cluster whose workloads run here, named by KIND_CLUSTER.
 kind-up: docker kind go image

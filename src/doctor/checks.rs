@@ -18,7 +18,7 @@ use crate::explain::command;
 use crate::gates::Release;
 use crate::kubeconfig::trust;
 use crate::observe::{self, Observed};
-use crate::options::Mode;
+use crate::options::{DEFAULT_PORT, Mode};
 
 /// What is checked, and how it is asked.
 pub(super) struct Examination<'a> {
@@ -35,9 +35,6 @@ const SUPPORTED: (&str, &str) = ("v1.34.0", "v1.37.999");
 const APART: Duration = Duration::from_secs(2);
 /// And this far apart they make a rollout wrong.
 const FAR_APART: Duration = Duration::from_secs(10);
-
-/// Where kube-controller-manager listens, and this program unless it is told otherwise.
-const UPSTREAM_PORT: u16 = 10257;
 
 /// Differences that are printed.
 const SHOWN: usize = 10;
@@ -165,7 +162,7 @@ impl Examination<'_> {
                 Check::new(NAME, Finding::Ok, format!("{address} on this host may be that of the process at --server ({error})"))
             }
             // Whoever runs the doctor on a control plane's node need not mean to run the program there by this port.
-            Err(error) if port == UPSTREAM_PORT => Check::new(
+            Err(error) if port == DEFAULT_PORT => Check::new(
                 NAME,
                 Finding::Warning,
                 format!(

@@ -73,49 +73,37 @@ impl App {
     }
 }
 
-/// What proves that somebody does the same work, once they have been seen to live.
+/// What proves that somebody does the same work, once they have been seen to live. One who takes part in no election can be told from one
+/// that has ended only while it goes on writing.
 async fn other_writers(looker: Looker, ours: &Ours, pods: &Store<Pod>) -> Option<Judgement> {
     let (first, mut judgement) = look(&looker, ours, pods).await?;
-    if judgement.proofs.is_empty() {
-        if let Some(proof) = writing(&looker, ours, pods, &first).await {
-            judgement.proofs.push(proof);
-            return Some(judgement);
-        }
+    let proven = !judgement.proofs.is_empty();
+    if !proven {
         for doubt in &judgement.doubts {
             warn!(doubt, "Cannot tell whether a kube-controller-manager runs the same controllers");
         }
-        return None;
+        first.wrote_lately(ours)?;
     }
-    info!(seen = judgement.proofs.join("; "), "Another program seems to run the same controllers; waiting for a sign of life");
-    for looks in 1..LIMIT {
+    let limit = if proven { LIMIT } else { LOOKS + 1 };
+    info!(seen = judgement.proofs.join("; "), "Another program may run the same controllers; waiting for a sign of life");
+    for looks in 1..limit {
         tokio::time::sleep(PERIOD).await;
         let Some((evidence, again)) = look(&looker, ours, pods).await else { continue };
         judgement = again;
+        if let Some(proof) = first.goes_on(&evidence, ours) {
+            judgement.proofs.push(proof);
+            break;
+        }
         match suspect(&first, &evidence, &judgement, looks) {
-            Suspect::Cleared => {
+            Suspect::Cleared if proven => {
                 info!("It does not, or not any more");
                 return None;
             }
-            Suspect::Open => {}
+            Suspect::Cleared | Suspect::Open => {}
             Suspect::Alive => break,
         }
     }
-    Some(judgement)
-}
-
-/// What shows that one who takes part in no election goes on writing: it can be told from one that has ended only while it does.
-async fn writing(looker: &Looker, ours: &Ours, pods: &Store<Pod>, first: &Evidence) -> Option<String> {
-    first.wrote_lately(ours)?;
-    info!("Somebody whose election cannot be seen has written statuses lately; waiting for more");
-    for _ in 0..LOOKS {
-        tokio::time::sleep(PERIOD).await;
-        if let Some((evidence, _)) = look(looker, ours, pods).await
-            && let Some(proof) = first.goes_on(&evidence, ours)
-        {
-            return Some(proof);
-        }
-    }
-    None
+    Some(judgement).filter(|judgement| !judgement.proofs.is_empty())
 }
 
 async fn look(looker: &Looker, ours: &Ours, pods: &Store<Pod>) -> Option<(Evidence, Judgement)> {

@@ -87,6 +87,11 @@ const REPLICASET_ENFORCED: &[Row] = &[("apps", "replicasets/finalizers", &["upda
 const STATEFULSET_ENFORCED: &[Row] =
     &[("apps", "statefulsets/finalizers", &["update"]), ("", "pods/finalizers", &["update"]), ("", "persistentvolumeclaims", &["delete"])];
 
+const LEASE: &[Row] = &[("coordination.k8s.io", "leases", &["get", "update"])];
+const NEW_LEASE: &[Row] = &[("coordination.k8s.io", "leases", &["create"])];
+const WATCHED_LEASE: &[Row] = &[("coordination.k8s.io", "leases", &["watch"])];
+const OTHERS_LEASE: &[Row] = &[("coordination.k8s.io", "leases", &["get"])];
+const PUBLISHED: &[Row] = &[("", "configmaps", &["get"])];
 const EVENTS: &[Row] = &[("", "events", &["create", "patch"])];
 const REVIEWS: &[Row] =
     &[("authentication.k8s.io", "tokenreviews", &["create"]), ("authorization.k8s.io", "subjectaccessreviews", &["create"])];
@@ -120,6 +125,12 @@ impl Right {
             otherwise: None,
         };
         verbs.iter().map(right)
+    }
+
+    /// The rights of these rows in one namespace, to objects of that name.
+    fn within(namespace: &str, rows: &'static [Row], name: &str, otherwise: Option<&'static str>) -> impl Iterator<Item = Self> {
+        let there = move |right| Self { namespace: namespace.to_owned(), name: name.to_owned(), otherwise, ..right };
+        rows.iter().flat_map(Self::of).map(there)
     }
 
     fn review(&self) -> (&'static str, Value) {
@@ -188,17 +199,8 @@ impl Plan<'_> {
         }
         if self.active {
             all.extend(self.own());
-            let (namespace, name) = ManagerLease::default_name();
-            let lease = Right::of(&("coordination.k8s.io", "leases", &["get"]));
-            all.extend(lease.map(|right| Right { namespace: namespace.clone(), name: name.clone(), otherwise: Some(UNSEEN), ..right }));
         }
-        let published = Right::of(&("", "configmaps", &["get"]));
-        all.extend(published.map(|right| Right {
-            namespace: "kube-system".to_owned(),
-            name: "extension-apiserver-authentication".to_owned(),
-            otherwise: Some(UNPUBLISHED),
-            ..right
-        }));
+        all.extend(Right::within("kube-system", PUBLISHED, "extension-apiserver-authentication", Some(UNPUBLISHED)));
         all.extend(REVIEWS.iter().flat_map(Right::of).map(|right| Right { otherwise: Some(CLOSED), ..right }));
         let mut once: Vec<Right> = Vec::new();
         for right in all {
@@ -214,24 +216,22 @@ impl Plan<'_> {
         !(self.active && self.accounts)
     }
 
-    /// What the process itself writes: the lease, and requests for tokens.
+    /// What the process itself asks for: its lease, tokens, and the lease of kube-controller-manager.
     fn own(&self) -> Vec<Right> {
         let mut own = Vec::new();
         if self.accounts {
-            let there = |right| Right { namespace: "kube-system".to_owned(), ..right };
-            own.extend(ACCOUNTS.iter().flat_map(Right::of).map(there));
+            own.extend(Right::within("kube-system", ACCOUNTS, "", None));
         }
         if let Some((namespace, name)) = self.lease {
-            let rows: [(&[Row], &str, Option<&'static str>); 4] = [
-                (&[("coordination.k8s.io", "leases", &["get", "update"])], name, None),
-                (&[("coordination.k8s.io", "leases", &["create"])], "", None),
-                (&[("coordination.k8s.io", "leases", &["watch"])], name, Some(POLLED)),
-                (EVENTS, "", Some(UNTOLD)),
-            ];
-            for (rows, name, otherwise) in rows {
-                let right = |right| Right { namespace: namespace.clone(), name: name.to_owned(), otherwise, ..right };
-                own.extend(rows.iter().flat_map(Right::of).map(right));
-            }
+            own.extend(Right::within(namespace, LEASE, name, None));
+            own.extend(Right::within(namespace, NEW_LEASE, "", None));
+            own.extend(Right::within(namespace, WATCHED_LEASE, name, Some(POLLED)));
+            own.extend(Right::within(namespace, EVENTS, "", Some(UNTOLD)));
+        }
+        let upstream = ManagerLease::default_name();
+        // Who competes for it needs it anyway.
+        if self.lease != Some(&upstream) {
+            own.extend(Right::within(&upstream.0, OTHERS_LEASE, &upstream.1, Some(UNSEEN)));
         }
         own
     }
@@ -302,12 +302,15 @@ mod tests {
 
     #[test]
     fn each_right_is_asked_for_once() {
-        let plan = Plan { controllers: &ALL, active: true, accounts: false, lease: None };
-        let mut all = rights(&plan);
-        let count = all.len();
-        all.sort_unstable();
-        all.dedup();
-        assert_eq!(all.len(), count);
+        let upstream = ManagerLease::default_name();
+        for lease in [Some(&upstream), None] {
+            let mut all = rights(&Plan { controllers: &ALL, active: true, accounts: false, lease });
+            let count = all.len();
+            all.sort_unstable();
+            all.dedup();
+            assert_eq!(all.len(), count, "{lease:?}");
+        }
+        let all = rights(&Plan { controllers: &ALL, active: true, accounts: false, lease: None });
         assert!(!all.iter().any(|right| right.contains("leases") && !right.contains("kube-controller-manager")), "{all:?}");
     }
 }

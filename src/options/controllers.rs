@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use model::plan::{DEPLOYMENTS, REPLICASETS, Resource, STATEFULSETS};
 
 use super::duration::go_duration;
 
@@ -164,6 +165,15 @@ impl ControllerName {
     /// The older name, which its queue and its metrics have, too.
     pub(crate) fn alias(self) -> &'static str {
         CONTROLLERS.iter().find(|(controller, ..)| *controller == self).map_or("", |(.., alias)| alias)
+    }
+
+    /// What it controls.
+    pub(crate) fn resource(self) -> &'static Resource {
+        match self {
+            Self::Deployment => &DEPLOYMENTS,
+            Self::ReplicaSet => &REPLICASETS,
+            Self::StatefulSet => &STATEFULSETS,
+        }
     }
 
     /// Whether this is one of its names.

@@ -34,7 +34,7 @@ pub(crate) use leader_election::{LeaderElectionOptions, LeaderMigrationOptions};
 pub(crate) use logging::{LoggingOptions, ModuleLevel};
 pub(crate) use metrics::MetricsOptions;
 pub(crate) use mode::{Mode, ModeOptions};
-pub(crate) use serving::{AuthenticationOptions, AuthorizationOptions, DebuggingOptions, NamedPair, ServingOptions};
+pub(crate) use serving::{AuthenticationOptions, AuthorizationOptions, DEFAULT_PORT, DebuggingOptions, NamedPair, ServingOptions};
 pub(crate) use tls::{Curve, TlsVersion};
 pub(crate) use version::Version;
 

@@ -11,6 +11,9 @@ use super::boolean::go_bool;
 use super::duration::go_duration;
 use super::tls::{CipherSuite, Curve, TlsVersion};
 
+/// Where kube-controller-manager listens, and this program unless it is told otherwise.
+pub(crate) const DEFAULT_PORT: u16 = 10257;
+
 /// What is served (upstream apiserver `pkg/server/options/serving.go`).
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Serving")]
@@ -20,7 +23,7 @@ pub(crate) struct ServingOptions {
     pub(crate) bind_address: IpAddr,
 
     /// Port for HTTPS with authentication and authorization; 0 serves nothing.
-    #[arg(long, value_name = "PORT", default_value_t = 10257)]
+    #[arg(long, value_name = "PORT", default_value_t = DEFAULT_PORT)]
     pub(crate) secure_port: u16,
 
     /// Folder with kube-controller-manager.crt and .key; made there if they are missing. Ignored if --tls-cert-file is given.

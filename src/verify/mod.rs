@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
-use self::subject::{Kind, Pods, Stage, state, wanted};
+use self::subject::{Pods, Stage, state, wanted};
 use crate::kubeconfig::kubeconfig;
-use crate::options::go_duration;
+use crate::options::{ControllerName, go_duration};
 
 /// Makes an object of each kind whose controllers are to be verified, waits until their pods run, changes their templates, waits until that
 /// is rolled out, and deletes them.
@@ -28,8 +28,8 @@ pub(crate) struct VerifyOptions {
     namespace: Option<String>,
 
     /// Whose work is looked at.
-    #[arg(long, value_name = "LIST", default_value = "deployment-controller,replicaset-controller,statefulset-controller", value_delimiter = ',', value_parser = kind)]
-    controllers: Vec<Kind>,
+    #[arg(long, value_name = "LIST", default_value = "deployment-controller,replicaset-controller,statefulset-controller", value_delimiter = ',', value_parser = controller)]
+    controllers: Vec<ControllerName>,
 
     /// What the objects are called; something random is added.
     #[arg(long, value_name = "NAME", default_value = "workloads-verify")]
@@ -132,38 +132,40 @@ impl Verification {
             pull_secrets: &self.options.image_pull_secret,
             arguments: &self.options.arguments,
         };
-        for kind in self.kinds() {
-            self.send(Method::POST, &self.collection(kind), &wanted(kind, &self.name, &pods)).await.with_context(|| self.creating(kind))?;
-            println!("{} {}: created", kind.word(), self.name);
+        for controller in self.controllers() {
+            self.send(Method::POST, &self.collection(controller), &wanted(controller, &self.name, &pods))
+                .await
+                .with_context(|| self.creating(controller))?;
+            println!("{}: created", self.object(controller));
         }
         self.reach(Stage::Made).await?;
-        for kind in self.kinds() {
+        for controller in self.controllers() {
             let change = json!({"spec": {"template": {"metadata": {"annotations": {"verified": "again"}}}}});
-            let path = self.path(kind);
-            self.send(Method::PATCH, &path, &change).await.with_context(|| format!("patching {} {}", kind.word(), self.name))?;
+            let path = self.path(controller);
+            self.send(Method::PATCH, &path, &change).await.with_context(|| format!("patching {}", self.object(controller)))?;
         }
         self.reach(Stage::Changed).await
     }
 
     /// Each once, whatever was asked for.
-    fn kinds(&self) -> impl Iterator<Item = Kind> {
-        Kind::ALL.into_iter().filter(|kind| self.options.controllers.contains(kind))
+    fn controllers(&self) -> impl Iterator<Item = ControllerName> {
+        ControllerName::all().filter(|controller| self.options.controllers.contains(controller))
     }
 
     /// Waits until all are where they are to be.
     async fn reach(&self, stage: Stage) -> anyhow::Result<()> {
-        let mut told = Kind::ALL.map(|_| None);
+        let mut told = vec![None; self.controllers().count()];
         loop {
             let mut done = true;
-            for (kind, told) in self.kinds().zip(&mut told) {
-                let seen = match self.send(Method::GET, &self.path(kind), &Value::Null).await {
-                    Ok(object) => state(kind, stage, &object)?,
+            for (controller, told) in self.controllers().zip(&mut told) {
+                let seen = match self.send(Method::GET, &self.path(controller), &Value::Null).await {
+                    Ok(object) => state(controller, stage, &object)?,
                     // The server may be away for a moment; the deadline ends it.
                     Err(error) => subject::State { done: false, text: format!("{error:#}") },
                 };
                 done &= seen.done;
                 if told.as_ref() != Some(&seen.text) {
-                    println!("{} {}: {}", kind.word(), self.name, seen.text);
+                    println!("{}: {}", self.object(controller), seen.text);
                     *told = Some(seen.text);
                 }
             }
@@ -179,8 +181,11 @@ impl Verification {
 
     /// What is known of those that are late.
     async fn why(&self, told: &[Option<String>]) -> String {
-        let mut lines: Vec<_> =
-            self.kinds().zip(told).filter_map(|(kind, told)| Some(format!("{}: {}", kind.word(), told.as_deref()?))).collect();
+        let mut lines: Vec<_> = self
+            .controllers()
+            .zip(told)
+            .filter_map(|(controller, told)| Some(format!("{}: {}", controller.resource().kind, told.as_deref()?)))
+            .collect();
         let path = format!("/api/v1/namespaces/{}/pods?labelSelector={}%3D{}", self.namespace, subject::LABEL, self.name);
         match self.send(Method::GET, &path, &Value::Null).await {
             Ok(pods) => lines.push(subject::of_pods(&pods)),
@@ -190,10 +195,10 @@ impl Verification {
     }
 
     async fn clean_up(&self) -> anyhow::Result<()> {
-        for kind in self.kinds() {
-            let path = format!("{}?propagationPolicy=Background", self.path(kind));
+        for controller in self.controllers() {
+            let path = format!("{}?propagationPolicy=Background", self.path(controller));
             match self.send(Method::DELETE, &path, &json!({})).await {
-                Err(error) if !is_not_found(&error) => return Err(error.context(format!("deleting {} {}", kind.word(), self.name))),
+                Err(error) if !is_not_found(&error) => return Err(error.context(format!("deleting {}", self.object(controller)))),
                 _ => {}
             }
         }
@@ -207,23 +212,31 @@ impl Verification {
         Ok(tokio::time::timeout(PATIENCE, self.client.request(request)).await.context("no answer in time")??)
     }
 
-    fn collection(&self, kind: Kind) -> String {
-        format!("/apis/apps/v1/namespaces/{}/{}", self.namespace, kind.plural())
+    fn collection(&self, controller: ControllerName) -> String {
+        controller.resource().path(Some(&self.namespace))
     }
 
-    fn path(&self, kind: Kind) -> String {
-        format!("{}/{}", self.collection(kind), self.name)
+    fn path(&self, controller: ControllerName) -> String {
+        format!("{}/{}", self.collection(controller), self.name)
     }
 
-    fn creating(&self, kind: Kind) -> String {
-        format!("creating {} {} in {}", kind.word(), self.name, self.namespace)
+    /// In words.
+    fn object(&self, controller: ControllerName) -> String {
+        format!("{} {}", controller.resource().kind, self.name)
+    }
+
+    fn creating(&self, controller: ControllerName) -> String {
+        format!("creating {} in {}", self.object(controller), self.namespace)
     }
 }
 
 /// A controller's name, or its older alias.
-fn kind(name: &str) -> Result<Kind, String> {
-    let known = Kind::ALL.into_iter().find(|kind| kind.controller().is_named(name));
-    known.ok_or_else(|| format!("no such controller; there are {}", Kind::ALL.map(|kind| kind.controller().as_str()).join(", ")))
+fn controller(name: &str) -> Result<ControllerName, String> {
+    let known = ControllerName::all().find(|controller| controller.is_named(name));
+    known.ok_or_else(|| {
+        let names: Vec<_> = ControllerName::all().map(ControllerName::as_str).collect();
+        format!("no such controller; there are {}", names.join(", "))
+    })
 }
 
 fn is_not_found(error: &anyhow::Error) -> bool {

@@ -5,15 +5,6 @@ use serde_json::{Value, json};
 
 use crate::options::ControllerName;
 
-/// A kind of object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Deployment,
-    /// Its pods are what they were made as: what is changed of its template is for those to come.
-    ReplicaSet,
-    StatefulSet,
-}
-
 /// Where they are to get to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
@@ -45,43 +36,13 @@ const REPLICAS: u64 = 2;
 /// Who must have written their status, as `managedFields` name it.
 const WRITER: &str = "workloads-controller-manager";
 
-// === impl Kind ===
-
-impl Kind {
-    pub(super) const ALL: [Self; 3] = [Self::Deployment, Self::ReplicaSet, Self::StatefulSet];
-
-    pub(super) fn controller(self) -> ControllerName {
-        match self {
-            Self::Deployment => ControllerName::Deployment,
-            Self::ReplicaSet => ControllerName::ReplicaSet,
-            Self::StatefulSet => ControllerName::StatefulSet,
-        }
-    }
-
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Deployment => "Deployment",
-            Self::ReplicaSet => "ReplicaSet",
-            Self::StatefulSet => "StatefulSet",
-        }
-    }
-
-    pub(super) fn plural(self) -> &'static str {
-        match self {
-            Self::Deployment => "deployments",
-            Self::ReplicaSet => "replicasets",
-            Self::StatefulSet => "statefulsets",
-        }
-    }
-}
-
 /// The object. Its pods meet the Pod Security Standard "restricted", and ask for nearly nothing.
-pub(super) fn wanted(kind: Kind, name: &str, pods: &Pods<'_>) -> Value {
+pub(super) fn wanted(controller: ControllerName, name: &str, pods: &Pods<'_>) -> Value {
     // None must select another's.
-    let labels = json!({"app.kubernetes.io/name": format!("verify-{}", kind.plural()), LABEL: name});
+    let labels = json!({"app.kubernetes.io/name": format!("verify-{}", controller.resource().plural), LABEL: name});
     let secrets: Vec<_> = pods.pull_secrets.iter().map(|name| json!({"name": name})).collect();
     let mut object = json!({
-        "apiVersion": "apps/v1", "kind": kind.word(), "metadata": {"name": name, "labels": labels},
+        "apiVersion": "apps/v1", "kind": controller.resource().kind, "metadata": {"name": name, "labels": labels},
         "spec": {
             "replicas": REPLICAS, "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": {
@@ -102,7 +63,7 @@ pub(super) fn wanted(kind: Kind, name: &str, pods: &Pods<'_>) -> Value {
             }},
         },
     });
-    if kind == Kind::StatefulSet
+    if controller == ControllerName::StatefulSet
         && let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut)
     {
         spec.insert("serviceName".to_owned(), json!(name));
@@ -114,20 +75,21 @@ pub(super) fn wanted(kind: Kind, name: &str, pods: &Pods<'_>) -> Value {
 ///
 /// # Errors
 /// When its status is another controller's work.
-pub(super) fn state(kind: Kind, stage: Stage, object: &Value) -> anyhow::Result<State> {
+pub(super) fn state(controller: ControllerName, stage: Stage, object: &Value) -> anyhow::Result<State> {
     let number = |path: &str| object.pointer(path).and_then(Value::as_u64).unwrap_or_default();
     if number("/status/observedGeneration") < number("/metadata/generation") {
         return Ok(State { done: false, text: "no controller has seen it yet".to_owned() });
     }
     written_by_us(object)?;
     let replicas = number("/status/replicas");
-    let updated = if kind == Kind::ReplicaSet { replicas } else { number("/status/updatedReplicas") };
+    // A ReplicaSet's pods are what they were made as: what is changed of its template is for those to come.
+    let updated = if controller == ControllerName::ReplicaSet { replicas } else { number("/status/updatedReplicas") };
     let available = number("/status/availableReplicas");
     let revision = object.pointer("/metadata/annotations/deployment.kubernetes.io~1revision").and_then(Value::as_str);
-    let as_wanted = match kind {
-        Kind::Deployment => revision == Some(if stage == Stage::Made { "1" } else { "2" }),
-        Kind::ReplicaSet => true,
-        Kind::StatefulSet => object.pointer("/status/currentRevision") == object.pointer("/status/updateRevision"),
+    let as_wanted = match controller {
+        ControllerName::Deployment => revision == Some(if stage == Stage::Made { "1" } else { "2" }),
+        ControllerName::ReplicaSet => true,
+        ControllerName::StatefulSet => object.pointer("/status/currentRevision") == object.pointer("/status/updateRevision"),
     };
     let done = as_wanted && [replicas, updated, available] == [REPLICAS; 3];
     let text = if done {
@@ -183,28 +145,28 @@ mod tests {
     #[test]
     fn is_done_when_all_pods_are_of_the_last_template_and_available() {
         let whole = json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2, "currentRevision": "a", "updateRevision": "a"});
-        for kind in Kind::ALL {
-            assert!(state(kind, Stage::Changed, &object(&whole, WRITER)).unwrap().done);
+        for controller in ControllerName::all() {
+            assert!(state(controller, Stage::Changed, &object(&whole, WRITER)).unwrap().done);
             for (field, value) in [("observedGeneration", 1), ("replicas", 3), ("updatedReplicas", 1), ("availableReplicas", 1)] {
-                if (kind, field) == (Kind::ReplicaSet, "updatedReplicas") {
+                if (controller, field) == (ControllerName::ReplicaSet, "updatedReplicas") {
                     continue;
                 }
                 let mut status = whole.clone();
                 status[field] = json!(value);
-                let state = state(kind, Stage::Changed, &object(&status, WRITER)).unwrap();
-                assert!(!state.done, "{kind:?} {field}: {state:?}");
+                let state = state(controller, Stage::Changed, &object(&status, WRITER)).unwrap();
+                assert!(!state.done, "{controller:?} {field}: {state:?}");
             }
         }
         let mut rolling = whole.clone();
         rolling["updateRevision"] = json!("b");
-        assert!(!state(Kind::StatefulSet, Stage::Changed, &object(&rolling, WRITER)).unwrap().done);
-        assert!(!state(Kind::Deployment, Stage::Made, &object(&whole, WRITER)).unwrap().done, "a revision too many");
+        assert!(!state(ControllerName::StatefulSet, Stage::Changed, &object(&rolling, WRITER)).unwrap().done);
+        assert!(!state(ControllerName::Deployment, Stage::Made, &object(&whole, WRITER)).unwrap().done, "a revision too many");
     }
 
     #[test]
     fn another_writer_is_named() {
         let status = json!({"observedGeneration": 2});
-        let error = state(Kind::Deployment, Stage::Made, &object(&status, "kube-controller-manager")).unwrap_err().to_string();
+        let error = state(ControllerName::Deployment, Stage::Made, &object(&status, "kube-controller-manager")).unwrap_err().to_string();
         assert!(error.contains("written by kube-controller-manager"), "{error}");
     }
 

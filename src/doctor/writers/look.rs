@@ -10,7 +10,7 @@ use http::header::ACCEPT;
 use jiff::fmt::rfc2822;
 use machinery::client::{ApiClient, CallError, Class};
 use machinery::clock::Clock;
-use model::plan::{ApiError, DEPLOYMENTS, REPLICASETS, Resource, STATEFULSETS};
+use model::plan::ApiError;
 use model::{Time, Timestamp};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -209,7 +209,7 @@ impl Look<'_> {
     async fn writes(&self, controllers: &[ControllerName], pages: usize) -> Result<Vec<StatusWrite>, String> {
         let mut latest = HashMap::new();
         for controller in controllers {
-            let path = resource(*controller).path(None);
+            let path = controller.resource().path(None);
             let mut token = String::new();
             for _ in 0..pages {
                 let path = format!("{path}?limit={PAGE}&continue={token}");
@@ -224,14 +224,6 @@ impl Look<'_> {
             }
         }
         Ok(latest.into_values().collect())
-    }
-}
-
-fn resource(controller: ControllerName) -> &'static Resource {
-    match controller {
-        ControllerName::Deployment => &DEPLOYMENTS,
-        ControllerName::ReplicaSet => &REPLICASETS,
-        ControllerName::StatefulSet => &STATEFULSETS,
     }
 }
 
