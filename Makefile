@@ -13,11 +13,11 @@ export K8S_VERSION WCM_CACHE
 DENY_VERSION = 0.20.2
 DENY = $(WCM_CACHE)/tools/bin/cargo-deny
 
-# The image's archive, of this architecture (ARCH=arm64 for the other).
-ARCH ?= amd64
+# The image's archive, of this machine's architecture; ARCH=amd64 or ARCH=arm64 for the other.
+ARCH ?= $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,amd64)
 IMAGE_ARCHIVE = target/image/$(ARCH)/image.tar
 
-.PHONY: cluster cluster-down conformance node image reproducible dashboards kind-up kind-down docker kind build demo test check unit e2e upstream upstream-list differential soak matrix golden bench controlplane cargo go
+.PHONY: cluster cluster-down conformance node image reproducible dashboards kind-up kind-down kind-test docker kind build demo test check unit e2e upstream upstream-list differential soak matrix golden bench controlplane cargo go
 
 build: cargo
 	cargo build --release
@@ -104,7 +104,7 @@ bench: cargo controlplane
 	cargo run --quiet --release -p e2e --bin bench
 
 # The image, without a container engine, in target/image: an OCI layout, an archive for ctr, docker and kind, the bill of materials.
-# ARCH=arm64 for the other architecture, IMAGE and TAG for another name than localhost/workloads-controller-manager:RELEASE.
+# ARCH for the other architecture, IMAGE and TAG for another name than localhost/workloads-controller-manager:RELEASE.
 image: cargo go
 	deploy/image/image.sh $(ARCH)
 
@@ -116,12 +116,16 @@ reproducible: cargo
 dashboards: go
 	cd deploy/dashboards && go run . >.new && mv .new workloads-controller-manager.json
 
-# A kind cluster whose workloads run here, named by KIND_CLUSTER.
+# A kind cluster whose workloads run here, named by KIND_CLUSTER; NODE_IMAGE=kindest/node:... for another release than kind's own.
 kind-up: docker kind go image
 	deploy/kind/up.sh $(IMAGE_ARCHIVE) "$$(e2e/controlplane/build.sh helm)/helm"
 
 kind-down: kind
 	kind delete cluster --name $${KIND_CLUSTER:-workloads}
+
+# Both, with the cluster used in between, on nodes made here of Debian packages and Go modules. Needs root, Docker and mmdebstrap.
+kind-test: docker go image
+	e2e/kind/test.sh $(IMAGE_ARCHIVE)
 
 controlplane: go
 	e2e/controlplane/build.sh >/dev/null

@@ -4,7 +4,7 @@
 #
 # Usage: build.sh [PROGRAM...]    without any: etcd kube-apiserver kube-controller-manager kube-scheduler kubectl
 #
-#   of a Kubernetes release   those five; on demand kubelet kube-proxy, and for its own tests e2e.test agnhost
+#   of a Kubernetes release   those five; on demand kubeadm kubelet kube-proxy, and for its own tests e2e.test agnhost
 #   others, on demand         containerd containerd-shim-runc-v2 ctr; helm
 #
 #   K8S_VERSION   the release, one of versions/*.mod (default 1.37.2)
@@ -35,7 +35,7 @@ locate() {
   flags=(-ldflags "-s -w")
   case $1 in
     etcd | kube-apiserver | kube-controller-manager | kube-scheduler | kubectl) module=. family=controlplane ;;
-    kubelet | kube-proxy | e2e.test | agnhost) module=programs/node family=node ;;
+    kubeadm | kubelet | kube-proxy | e2e.test | agnhost) module=programs/node family=node ;;
     containerd | containerd-shim-runc-v2 | ctr) module=programs/containerd family=containerd ;;
     helm) module=programs/helm family=helm ;;
     *) say "$1 is none of the programs that are built here"; exit 1 ;;
