@@ -30,8 +30,12 @@ rolls() { # rolls DEPLOYMENT NAMESPACE
   kubectl --namespace "$2" rollout restart deployment "$1"
   kubectl --namespace "$2" rollout status deployment "$1" --timeout 2m
 }
-dns_pods() { system get pods --selector k8s-app=kube-dns --output 'jsonpath={.items[*].metadata.uid}'; }
-# Who writes the status of CoreDNS; all who ever did.
+# Those that are to stay.
+dns_pods() {
+  system get pods --selector k8s-app=kube-dns \
+    --output 'go-template={{range .items}}{{if not .metadata.deletionTimestamp}}{{.metadata.uid}} {{end}}{{end}}'
+}
+# All who ever wrote the status of CoreDNS.
 writers() { system get deployment coredns --show-managed-fields --output 'jsonpath={.metadata.managedFields[?(@.subresource=="status")].manager}'; }
 on_control_plane() { docker exec "$KIND_CLUSTER-control-plane" "$@"; }
 manifest=/etc/kubernetes/manifests/kube-controller-manager.yaml
@@ -40,6 +44,8 @@ away=,-deployment-controller,-replicaset-controller,-statefulset-controller
 up
 ! up 2>"$work/again" || fail "a second cluster of the same name was made"
 grep -q "is there already" "$work/again" || fail "the refusal says: $(cat "$work/again")"
+told=$(system logs --selector app.kubernetes.io/instance=workloads --tail -1)
+case $told in *"Cannot tell"*) fail "kube-controller-manager's flags were not seen: $told" ;; esac
 rolls coredns kube-system
 rolls local-path-provisioner local-path-storage
 on_control_plane grep -q -- "--controllers=\*,bootstrapsigner,tokencleaner$away" $manifest || fail "kube-controller-manager runs the three"

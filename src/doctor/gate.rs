@@ -127,7 +127,7 @@ fn suspect(first: &Evidence, now: &Evidence, judgement: &Judgement, looks: u32) 
         let lease = evidence.lease.as_ref().ok().and_then(Option::as_ref);
         lease.map(|lease| (lease.is_held(evidence.now), lease.renewal.clone()))
     };
-    let elects = || now.pods.iter().flatten().filter(|pod| pod.alive).all(|pod| pod.flags.leader_elect);
+    let elects = || now.live_pods().all(|pod| pod.flags.leader_elect);
     match (renewal(first), renewal(now)) {
         _ if judgement.proofs.is_empty() => Suspect::Cleared,
         _ if !elects() => {

@@ -15,7 +15,7 @@ use model::{Time, Timestamp};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::{Evidence, ManagerFlags, ManagerLease, ManagerPod, OUR_MANAGER, Ours, StatusWrite};
+use super::{Evidence, ManagerFlags, ManagerLease, ManagerPod, OUR_MANAGER, Ours, PodState, StatusWrite};
 use crate::options::ControllerName;
 
 /// Looks.
@@ -251,7 +251,12 @@ fn manager_pod(pod: Object<PodSpec>) -> ManagerPod {
     ManagerPod {
         name: format!("{NAMESPACE}/{}", pod.metadata.name),
         node: spec.node_name,
-        alive: status.phase == "Running" && ready && pod.metadata.deletion_timestamp.is_none(),
+        state: match &*status.phase {
+            _ if pod.metadata.deletion_timestamp.is_some() => PodState::Ended,
+            "Succeeded" | "Failed" => PodState::Ended,
+            "Running" if ready => PodState::Ready,
+            _ => PodState::Unready,
+        },
         flags: ManagerFlags::parse(own.into_iter().flatten().map(String::as_str)),
     }
 }

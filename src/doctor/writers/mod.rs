@@ -38,10 +38,21 @@ pub(crate) struct ManagerPod {
     pub(crate) name: String,
     /// Its node.
     pub(crate) node: String,
-    /// Whether it runs, and is ready.
-    pub(crate) alive: bool,
+    /// What its status says of it.
+    pub(crate) state: PodState,
     /// What it was started with.
     pub(crate) flags: ManagerFlags,
+}
+
+/// What a pod's status says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PodState {
+    /// It runs, and is ready.
+    Ready,
+    /// It may run: the kubelet shows a static pod's state many seconds later than its process works.
+    Unready,
+    /// It has ended, or is to end.
+    Ended,
 }
 
 /// The lease of kube-controller-manager.
@@ -147,10 +158,25 @@ impl Evidence {
         self.lease.iter().flatten().find(|lease| lease.is_held(self.now))
     }
 
+    /// The pods that run, as far as is known: they are ready, or the lease's holder has their node's name.
+    pub(crate) fn live_pods(&self) -> impl Iterator<Item = &ManagerPod> {
+        self.pods.iter().flatten().filter(|pod| self.is_alive(pod))
+    }
+
+    /// Upstream `cmd/kube-controller-manager/app/controllermanager.go` `Run`: the holder's identity is the host's name, an underscore and a UUID.
+    fn is_alive(&self, pod: &ManagerPod) -> bool {
+        let leads = || self.held().and_then(|lease| lease.holder.rsplit_once('_')).is_some_and(|(host, _)| host == pod.node);
+        match pod.state {
+            PodState::Ready => true,
+            PodState::Unready => leads(),
+            PodState::Ended => false,
+        }
+    }
+
     /// Whether there is neither a pod nor a lease of kube-controller-manager, although every cluster has one: k3s runs it in its own
     /// process, and on a single server without an election. Then nothing shows what it runs but what it writes.
     pub(crate) fn is_unseen(&self, ours: &Ours) -> bool {
-        !ours.competes() && self.held().is_none() && !self.pods.iter().flatten().any(|pod| pod.alive)
+        !ours.competes() && self.held().is_none() && self.live_pods().next().is_none()
     }
 
     /// What one who is not to be seen otherwise has written lately.
@@ -177,24 +203,21 @@ impl Evidence {
     /// The latest status that kube-controller-manager wrote, of the controllers that run here.
     pub(crate) fn latest_write(&self, ours: &Ours) -> Option<&StatusWrite> {
         let writes = self.writes.iter().flatten().filter(|write| write.is_upstreams() && ours.controllers.contains(&write.controller));
-        writes.max_by_key(|write| write.at)
+        // Of several at one time always the same one: whoever waits is told what changes.
+        writes.max_by(|one, other| (one.at, &one.object).cmp(&(other.at, &other.object)))
     }
 
     /// Whether there is a live pod whose flags say what kube-controller-manager runs.
     fn judge_pods(&self, ours: &Ours, judgement: &mut Judgement) -> bool {
-        let pods = match &self.pods {
-            Ok(pods) => pods,
-            Err(error) => {
-                judgement.doubts.push(format!("the pods of kube-controller-manager cannot be seen: {error}"));
-                return false;
-            }
-        };
-        for ManagerPod { name, node, alive, flags } in pods {
+        if let Err(error) = &self.pods {
+            judgement.doubts.push(format!("the pods of kube-controller-manager cannot be seen: {error}"));
+        }
+        for seen @ ManagerPod { name, node, flags, .. } in self.pods.iter().flatten() {
             let pod = format!("pod {name} on node {node}");
             let shared: Vec<_> = ours.controllers.iter().filter(|controller| controller.is_enabled(&flags.controllers)).collect();
             let shared = shared.iter().map(|controller| controller.as_str()).collect::<Vec<_>>().join(", ");
             let list = flags.controllers.join(",");
-            if !alive {
+            if !self.is_alive(seen) {
                 judgement.notes.push(format!("{pod} is not running"));
             } else if shared.is_empty() {
                 judgement.notes.push(format!("{pod} runs none of them (--controllers={list})"));
@@ -206,7 +229,7 @@ impl Evidence {
                 judgement.proofs.push(format!("{pod} runs {shared} (--controllers={list})"));
             }
         }
-        pods.iter().any(|pod| pod.alive)
+        self.live_pods().next().is_some()
     }
 
     fn judge_lease(&self, ours: &Ours, flags_seen: bool, judgement: &mut Judgement) {

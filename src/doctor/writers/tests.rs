@@ -16,7 +16,7 @@ fn ours() -> Ours {
 }
 
 fn pod(line: &str) -> ManagerPod {
-    ManagerPod { name: "kcm-a".to_owned(), node: "a".to_owned(), alive: true, flags: ManagerFlags::parse(line.split(' ')) }
+    ManagerPod { name: "kcm-a".to_owned(), node: "a".to_owned(), state: PodState::Ready, flags: ManagerFlags::parse(line.split(' ')) }
 }
 
 fn lease(acquired: i64, renewed: i64) -> ManagerLease {
@@ -59,7 +59,13 @@ fn a_live_pods_flags_say_what_it_runs() {
     assert_eq!(judged(vec![pod(OFF)], Some(lease(100, 2)), vec![]), (0, 0));
     // One node has the old flags still.
     assert_eq!(judged(vec![pod(OFF), pod("kcm")], Some(lease(100, 2)), vec![]), (1, 0));
-    assert_eq!(judged(vec![ManagerPod { alive: false, ..pod("kcm") }], None, vec![]), (0, 0));
+    assert_eq!(judged(vec![ManagerPod { state: PodState::Ended, ..pod("kcm") }], None, vec![]), (0, 0));
+    let unready = |line| vec![ManagerPod { state: PodState::Unready, ..pod(line) }];
+    assert_eq!(judged(unready("kcm"), None, vec![]), (0, 0));
+    // The holder is on that node: what else should it be?
+    assert_eq!(judged(unready("kcm"), Some(lease(100, 2)), vec![]), (1, 0));
+    assert_eq!(judged(unready(OFF), Some(lease(100, 2)), vec![]), (0, 0));
+    assert_eq!(judged(unready(OFF), Some(ManagerLease { holder: "b_1".to_owned(), ..lease(100, 2) }), vec![]), (0, 1));
     assert_eq!(judged(vec![pod("kcm --enable-leader-migration")], None, vec![]), (0, 1));
     let mut subset = ours();
     subset.controllers = vec![StatefulSet];
@@ -118,7 +124,7 @@ fn who_takes_part_in_no_election_is_seen_by_what_it_goes_on_writing() {
     // Others are judged by what is known of them.
     assert!(!goes_on(&at(10, Some(lease(100, 2)), vec![]), 1));
     assert!(!goes_on(&at(10, None, vec![pod("kcm")]), 1));
-    assert!(at(10, Some(lease(100, 20)), vec![ManagerPod { alive: false, ..pod("kcm") }]).is_unseen(&ours()));
+    assert!(at(10, Some(lease(100, 20)), vec![ManagerPod { state: PodState::Ended, ..pod("kcm") }]).is_unseen(&ours()));
     let competing = Ours { lease: Some(ManagerLease::default_name()), ..ours() };
     assert_eq!(at(10, None, vec![]).goes_on(&at(1, None, vec![]), &competing), None);
 }
@@ -127,4 +133,16 @@ fn who_takes_part_in_no_election_is_seen_by_what_it_goes_on_writing() {
 fn the_date_of_an_answer_is_read() {
     assert_eq!(look::date("Fri, 15 Jan 2027 08:00:00 GMT"), Some(NOW));
     assert_eq!(look::date(""), None);
+}
+
+#[test]
+fn of_writes_at_one_time_the_same_is_told_in_any_order() {
+    let named = |controller, object: &str| StatusWrite { object: object.to_owned(), ..write(controller, "kube-controller-manager", 5) };
+    let writes = vec![named(Deployment, "ns/web"), named(ReplicaSet, "ns/web-1"), named(StatefulSet, "ns/db")];
+    for turn in 0..writes.len() {
+        let mut writes = writes.clone();
+        writes.rotate_left(turn);
+        let evidence = Evidence { now: NOW, pods: Ok(vec![]), lease: Ok(None), writes: Ok(writes) };
+        assert_eq!(evidence.latest_write(&ours()).unwrap().object, "ns/web-1");
+    }
 }
