@@ -163,7 +163,7 @@ impl Evidence {
         self.pods.iter().flatten().filter(|pod| self.is_alive(pod))
     }
 
-    /// Upstream `cmd/kube-controller-manager/app/controllermanager.go` `Run`: the holder's identity is the host's name, an underscore and a UUID.
+    /// Upstream `cmd/kube-controller-manager/app/controllermanager.go` `Run`: the holder is called by the host, an underscore and a UUID.
     fn is_alive(&self, pod: &ManagerPod) -> bool {
         let leads = || self.held().and_then(|lease| lease.holder.rsplit_once('_')).is_some_and(|(host, _)| host == pod.node);
         match pod.state {
