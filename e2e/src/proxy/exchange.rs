@@ -62,6 +62,7 @@ impl Exchange {
                 return reply;
             }
         }
+        self.shared.log.forwarded(self.entry);
         let response = match self.connector.send(&self.head, self.body.clone()).await {
             Ok(response) => response,
             // A server that cannot be reached has no connections either.

@@ -25,6 +25,10 @@ pub struct Logged {
     pub faults: Vec<String>,
     /// When it came.
     pub at: Instant,
+    /// When it went on to the server, if it did.
+    pub forwarded: Option<Instant>,
+    /// Whether the client had gone when there was an answer: its connection was closed, or it no longer waited.
+    pub abandoned: bool,
     /// When it was answered, or lost; for a watch, when it ended.
     pub ended: Option<Instant>,
 }
@@ -42,9 +46,31 @@ pub(super) struct Entry(usize);
 impl Log {
     pub(super) fn begin(&self, path: String, target: Target, faults: Vec<String>) -> Entry {
         let method = target.method.clone();
+        let at = Instant::now();
         let mut log = self.entries();
-        log.push(Logged { method, path, target, status: None, server_status: None, faults, at: Instant::now(), ended: None });
+        log.push(Logged {
+            method,
+            path,
+            target,
+            status: None,
+            server_status: None,
+            faults,
+            at,
+            forwarded: None,
+            abandoned: false,
+            ended: None,
+        });
         Entry(log.len() - 1)
+    }
+
+    /// The server is asked.
+    pub(super) fn forwarded(&self, entry: Entry) {
+        self.change(entry, |logged| logged.forwarded = Some(Instant::now()));
+    }
+
+    /// Nobody is there to be answered.
+    pub(super) fn abandoned(&self, entry: Entry) {
+        self.change(entry, |logged| logged.abandoned = true);
     }
 
     /// The server has answered.

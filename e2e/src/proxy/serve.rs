@@ -79,7 +79,13 @@ async fn answer(
     let entry = shared.log.begin(path, target.clone(), faults.collect());
     let exchange = Exchange { shared: Arc::clone(&shared), connector, head, body, target, rules, entry };
     let (sender, reply) = oneshot::channel();
-    shared.tasks.spawn(async move { sender.send(exchange.run().await).map_err(drop) });
+    let proxy = Arc::clone(&shared);
+    // A server goes on with what it was asked, even if nobody waits for the answer any more.
+    shared.tasks.spawn(async move {
+        if sender.send(exchange.run().await).is_err() {
+            proxy.log.abandoned(entry);
+        }
+    });
     match reply.await {
         Ok(Reply::Answer(response)) => Ok(response),
         Ok(Reply::Lost(Loss::Stream)) => Err(body::reset()),

@@ -40,15 +40,26 @@ impl Clocks {
 
 /// Whether who sent a write can have missed its answer.
 pub fn may_be_missed(write: &Write, lives: &[Life], clocks: Clocks) -> bool {
-    let Some(received) = clocks.of(&write.received) else { return false };
-    let tries = lives.iter().flat_map(|life| life.requests.iter().map(move |request| (life, request)));
-    // Requests about one object come one after the other, so the last one before it came to the server is this one.
-    let this = tries.filter(|(_, request)| is_about(request, write) && request.at <= received + SKEW).max_by_key(|(_, request)| request.at);
-    this.is_some_and(|(life, request)| {
+    request_of(write, lives, clocks).is_some_and(|(life, request)| {
         let closed = life.requests.iter().filter(|other| closes(other)).filter_map(|other| other.ended);
         let was_cut_off = || life.cuts.iter().copied().chain(closed).any(|cut| cut + SKEW >= request.at && cut <= request.at + EXCHANGE);
-        request.status.is_none() || request.status != request.server_status || spoils(request) || was_cut_off()
+        request.status.is_none() || request.status != request.server_status || request.abandoned || spoils(request) || was_cut_off()
     })
+}
+
+/// Whether a write was sent before another one was answered, given up by its sender, and came late to the server.
+pub fn is_late(write: &Write, other: &Write, lives: &[Life], clocks: Clocks) -> bool {
+    let (request, answered) = (request_of(write, lives, clocks), clocks.of(&other.answered));
+    request.zip(answered).is_some_and(|((_, request), answered)| request.abandoned && request.at <= answered)
+}
+
+/// The request that a write was: of those about the object, which do not overtake each other behind the proxy, the last one that had gone on
+/// to the server when the write came there.
+fn request_of<'a>(write: &Write, lives: &'a [Life], clocks: Clocks) -> Option<(&'a Life, &'a Logged)> {
+    let received = clocks.of(&write.received)?;
+    let tries = lives.iter().flat_map(|life| life.requests.iter().map(move |request| (life, request)));
+    let forwarded = tries.filter(|(_, request)| is_about(request, write)).filter_map(|found| Some((found.1.forwarded?, found)));
+    forwarded.filter(|(at, _)| *at <= received + SKEW).max_by_key(|(at, _)| *at).map(|(_, found)| found)
 }
 
 fn is_about(request: &Logged, write: &Write) -> bool {
@@ -86,24 +97,35 @@ mod tests {
     use crate::proxy::Target;
 
     fn request(at: Instant, faults: &[&str]) -> Logged {
+        let forwarded = Some(at);
         let (method, path) = (Method::PUT, "/apis/apps/v1/namespaces/n/replicasets/web/status");
         let target = Target::of(&method, &path.parse().unwrap(), &HeaderMap::new());
         let faults = faults.iter().map(ToString::to_string).collect();
-        Logged { method, path: path.to_owned(), target, status: Some(200), server_status: Some(200), faults, at, ended: Some(at) }
+        let path = path.to_owned();
+        Logged {
+            method,
+            path,
+            target,
+            status: Some(200),
+            server_status: Some(200),
+            faults,
+            at,
+            forwarded,
+            abandoned: false,
+            ended: forwarded,
+        }
     }
 
     fn is_missed(faults: &[&str], cut: Option<u64>) -> bool {
         is_missed_beside(faults, cut, &[])
     }
 
-    /// Another request that ends a second later has these faults.
-    fn is_missed_beside(faults: &[&str], cut: Option<u64>, beside: &[&str]) -> bool {
-        let clocks = Clocks::now();
-        let sent = clocks.1 + Duration::from_secs(10);
-        let received: Timestamp = (clocks.0 + Duration::from_millis(10_100)).try_into().unwrap();
-        let write = Write {
-            received: received.to_string(),
-            answered: received.to_string(),
+    /// A write that came so many milliseconds after the moment, and was answered at once.
+    fn write(clocks: Clocks, milliseconds: u64) -> Write {
+        let received = Timestamp::try_from(clocks.0 + Duration::from_millis(milliseconds)).unwrap().to_string();
+        Write {
+            answered: received.clone(),
+            received,
             user: "us".to_owned(),
             verb: "update".to_owned(),
             resource: "replicasets/status".to_owned(),
@@ -111,7 +133,14 @@ mod tests {
             code: 200,
             version: Some(5),
             body: Value::Null,
-        };
+        }
+    }
+
+    /// Another request that ends a second later has these faults.
+    fn is_missed_beside(faults: &[&str], cut: Option<u64>, beside: &[&str]) -> bool {
+        let clocks = Clocks::now();
+        let sent = clocks.1 + Duration::from_secs(10);
+        let write = write(clocks, 10_100);
         let mut other = request(sent + Duration::from_secs(1), beside);
         other.target.name = "api".to_owned();
         let requests = vec![request(clocks.1, &["lost After Stream"]), request(sent, faults), other, request(sent + EXCHANGE, &["lost"])];
@@ -127,5 +156,23 @@ mod tests {
         assert!(is_missed(&["truncated Reset"], None));
         assert!(is_missed_beside(&[], None, &["lost Before Connection"]) && !is_missed_beside(&[], None, &["lost Before Stream"]));
         assert!(is_missed(&[], Some(11)) && !is_missed(&[], Some(20)) && !is_missed(&[], Some(5)));
+    }
+
+    #[test]
+    fn a_write_is_late_if_its_sender_gave_it_up_before_the_other_was_answered() {
+        let clocks = Clocks::now();
+        let at = |milliseconds| clocks.1 + Duration::from_millis(milliseconds);
+        let is_late_if = |change: fn(&mut Logged)| {
+            let mut late = Logged { forwarded: Some(at(500)), abandoned: true, ..request(at(100), &["delayed 400ms"]) };
+            change(&mut late);
+            let requests = vec![late, request(at(300), &[]), Logged { forwarded: None, ..request(at(400), &["lost Before Stream"]) }];
+            let lives = [Life { name: "one".to_owned(), requests, cuts: Vec::new(), lease: EXCHANGE }];
+            let (first, second) = (write(clocks, 310), write(clocks, 510));
+            assert!(!may_be_missed(&first, &lives, clocks), "its own request was answered");
+            is_late(&second, &first, &lives, clocks)
+        };
+        assert!(is_late_if(|_| {}));
+        assert!(!is_late_if(|request| request.abandoned = false), "whoever waits for an answer does not send it again");
+        assert!(!is_late_if(|request| request.at += Duration::from_millis(300)), "the first was answered by then");
     }
 }

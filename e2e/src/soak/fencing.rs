@@ -81,7 +81,19 @@ mod tests {
         let target = Target::of(&method, &path.parse().unwrap(), &HeaderMap::new());
         let at = began + Duration::from_secs(seconds);
         let path = path.to_owned();
-        Logged { method, path, target, status: Some(200), server_status: Some(200), faults: Vec::new(), at, ended: Some(at) }
+        let (faults, done) = (Vec::new(), Some(at));
+        Logged {
+            method,
+            path,
+            target,
+            status: Some(200),
+            server_status: Some(200),
+            faults,
+            at,
+            forwarded: done,
+            abandoned: false,
+            ended: done,
+        }
     }
 
     /// Two processes; `true` is a write of the lease, `false` of something else.

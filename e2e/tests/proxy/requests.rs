@@ -1,5 +1,6 @@
 //! Faults of single requests, each class once, before a server that counts.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -99,6 +100,29 @@ async fn lost_answers() -> Result<()> {
         }
     }
     assert_eq!(proxy.in_flight(&Match::any()), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn who_gives_a_request_up_is_not_waited_for() -> Result<()> {
+    let (upstream, proxy, client) = started().await?;
+    proxy.add(Rule::new(creates(), Fault::Delay(Duration::from_millis(300))).when(When::first(1)));
+    {
+        let mut given_up = pin!(client.post(PODS));
+        tokio::select! {
+            _ = &mut given_up => panic!("it was answered at once"),
+            seen = until("the request to come", || proxy.seen(&creates()) == 1) => seen?,
+        }
+    }
+    assert_eq!(upstream.hits(), 0);
+    until("the server to get it all the same", || upstream.hits() == 1).await?;
+    until("its end", || proxy.requests().iter().all(|logged| logged.abandoned)).await?;
+
+    client.post(PODS).await?;
+    let log = proxy.requests();
+    let [late, last] = &log[..] else { panic!("{log:?}") };
+    assert!(late.forwarded > Some(late.at + Duration::from_millis(290)) && late.server_status == Some(200));
+    assert!(last.forwarded > late.forwarded && !last.abandoned);
     Ok(())
 }
 

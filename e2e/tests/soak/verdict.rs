@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use e2e::controlplane::SERVICE_ACCOUNT_USER;
-use e2e::soak::answers::{Clocks, may_be_missed};
+use e2e::soak::answers::{Clocks, is_late, may_be_missed};
 use e2e::soak::audit::{self, Write};
 use e2e::soak::fencing;
 use e2e::soak::schedule::Who;
@@ -30,7 +30,10 @@ impl World {
         let ours = writes.iter().filter(|write| write.user == SERVICE_ACCOUNT_USER).count();
         let faulty = lives.iter().flat_map(|life| &life.requests).filter(|request| !request.faults.is_empty()).count();
         // Who does not know whether a write has worked sends it again, or reads and writes what it finds once more, as upstream does.
-        let may_repeat = |first: &Write| first.user == SERVICE_ACCOUNT_USER && may_be_missed(first, &lives, clocks);
+        // What was sent again comes twice if the first of both was only late.
+        let may_repeat = |first: &Write, second: &Write| {
+            first.user == SERVICE_ACCOUNT_USER && (may_be_missed(first, &lives, clocks) || is_late(second, first, &lives, clocks))
+        };
         let needless = audit::needless(&writes, SERVICE_ACCOUNT_USER);
         let twice = audit::twice(&writes, SERVICE_ACCOUNT_USER);
         println!(
@@ -42,10 +45,13 @@ impl World {
         let told = |first: Option<&Write>, second: &Write| {
             format!("{second}\n    after {}", first.map_or_else(|| "nobody".to_owned(), ToString::to_string))
         };
-        let needless = needless.into_iter().filter(|(first, _)| !first.is_some_and(may_repeat));
+        let needless = needless.into_iter().filter(|(first, second)| !first.is_some_and(|first| may_repeat(first, second)));
         let needless: Vec<_> = needless.map(|(first, second)| told(first, second)).collect();
-        let twice: Vec<_> =
-            twice.into_iter().filter(|(first, _)| !may_repeat(first)).map(|(first, second)| told(Some(first), second)).collect();
+        let twice: Vec<_> = twice
+            .into_iter()
+            .filter(|(first, second)| !may_repeat(first, second))
+            .map(|(first, second)| told(Some(first), second))
+            .collect();
         let impossible = audit::impossible(&writes, SERVICE_ACCOUNT_USER).into_iter().map(ToString::to_string).collect();
         let mut wrong = Vec::new();
         for (what, found) in [
