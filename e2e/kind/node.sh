@@ -6,6 +6,10 @@
 #   K8S_VERSION, WCM_CACHE   as for build.sh
 set -euo pipefail
 cd "$(dirname "$0")"
+if ! command -v mmdebstrap >/dev/null; then
+  echo "mmdebstrap is needed to make the image of a kind node (Debian: apt-get install mmdebstrap)." >&2
+  exit 1
+fi
 image=$1
 version=${K8S_VERSION:-1.37.2}
 packages=ca-certificates,conntrack,containernetworking-plugins,iproute2,iptables,jq,kmod,mount,procps,runc,systemd

@@ -5,7 +5,7 @@
 #
 #   WCM_CACHE   the cache folder, as for build.sh
 set -euo pipefail
-# CoreDNS is the one that kubeadm of the release names.
+# CoreDNS is the one that kubeadm of the release names; the provisioner is the newest that is a Go module, not quite kind's.
 modules=(sigs.k8s.io/kind@v0.33.0 sigs.k8s.io/cri-tools/cmd/crictl@v1.37.0 github.com/coredns/coredns@v1.14.6
   github.com/rancher/local-path-provisioner@v0.0.30)
 bin=${WCM_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/workloads-controller-manager}/kind/$(sha256sum <<<"${modules[*]}" | cut -c1-12)
