@@ -41,25 +41,31 @@ pub(super) struct Log(Mutex<Vec<Logged>>);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry(usize);
 
+// === impl Logged ===
+
+impl Logged {
+    fn new(path: String, target: Target, faults: Vec<String>, at: Instant) -> Self {
+        let method = target.method.clone();
+        Self { method, path, target, status: None, server_status: None, faults, at, forwarded: None, abandoned: false, ended: None }
+    }
+
+    /// One that was passed on and answered with 200 the moment it came.
+    #[cfg(test)]
+    pub(crate) fn answered(method: &Method, path: &str, faults: &[&str], at: Instant) -> Self {
+        let target = Target::of(method, &path.parse().unwrap(), &http::HeaderMap::new());
+        let faults = faults.iter().map(ToString::to_string).collect();
+        let (status, done) = (Some(200), Some(at));
+        Self { status, server_status: status, forwarded: done, ended: done, ..Self::new(path.to_owned(), target, faults, at) }
+    }
+}
+
 // === impl Log ===
 
 impl Log {
     pub(super) fn begin(&self, path: String, target: Target, faults: Vec<String>) -> Entry {
-        let method = target.method.clone();
-        let at = Instant::now();
+        let logged = Logged::new(path, target, faults, Instant::now());
         let mut log = self.entries();
-        log.push(Logged {
-            method,
-            path,
-            target,
-            status: None,
-            server_status: None,
-            faults,
-            at,
-            forwarded: None,
-            abandoned: false,
-            ended: None,
-        });
+        log.push(logged);
         Entry(log.len() - 1)
     }
 

@@ -90,30 +90,13 @@ fn spoils(request: &Logged) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use http::{HeaderMap, Method};
+    use http::Method;
     use serde_json::Value;
 
     use super::*;
-    use crate::proxy::Target;
 
     fn request(at: Instant, faults: &[&str]) -> Logged {
-        let forwarded = Some(at);
-        let (method, path) = (Method::PUT, "/apis/apps/v1/namespaces/n/replicasets/web/status");
-        let target = Target::of(&method, &path.parse().unwrap(), &HeaderMap::new());
-        let faults = faults.iter().map(ToString::to_string).collect();
-        let path = path.to_owned();
-        Logged {
-            method,
-            path,
-            target,
-            status: Some(200),
-            server_status: Some(200),
-            faults,
-            at,
-            forwarded,
-            abandoned: false,
-            ended: forwarded,
-        }
+        Logged::answered(&Method::PUT, "/apis/apps/v1/namespaces/n/replicasets/web/status", faults, at)
     }
 
     fn is_missed(faults: &[&str], cut: Option<u64>) -> bool {

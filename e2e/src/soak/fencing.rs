@@ -70,30 +70,12 @@ pub fn unfenced(lives: &[Life]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderMap;
-
     use super::*;
-    use crate::proxy::Target;
 
     const LEASE: Duration = Duration::from_secs(8);
 
-    fn request(began: Instant, seconds: u64, method: Method, path: &str) -> Logged {
-        let target = Target::of(&method, &path.parse().unwrap(), &HeaderMap::new());
-        let at = began + Duration::from_secs(seconds);
-        let path = path.to_owned();
-        let (faults, done) = (Vec::new(), Some(at));
-        Logged {
-            method,
-            path,
-            target,
-            status: Some(200),
-            server_status: Some(200),
-            faults,
-            at,
-            forwarded: done,
-            abandoned: false,
-            ended: done,
-        }
+    fn request(began: Instant, seconds: u64, method: &Method, path: &str) -> Logged {
+        Logged::answered(method, path, &[], began + Duration::from_secs(seconds))
     }
 
     /// Two processes; `true` is a write of the lease, `false` of something else.
@@ -105,7 +87,7 @@ mod tests {
                 .iter()
                 .map(|(seconds, lease)| {
                     let path = if *lease { "/apis/coordination.k8s.io/v1/namespaces/n/leases/l" } else { "/api/v1/namespaces/n/pods/p" };
-                    request(began, *seconds, Method::PUT, path)
+                    request(began, *seconds, &Method::PUT, path)
                 })
                 .collect(),
             cuts: Vec::new(),
