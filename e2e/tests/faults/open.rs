@@ -5,6 +5,9 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use e2e::proxy::{Fault, Loss, Match, Moment, Rule, When};
 use e2e::wait;
+use http::Method;
+use kube::ResourceExt as _;
+use serde_json::json;
 
 use crate::rig::{Rig, Shared, Witness};
 use crate::support::PATIENCE;
@@ -68,6 +71,11 @@ pub async fn etcd_restored_from_an_older_snapshot(planes: Shared) -> Result<()> 
     rig.settled("web", 8).await?;
     rig.create_set("later", 4).await?;
     rig.settled("later", 4).await?;
+    // How far it went is all that tells the one past from the other: every cache must have seen more of it than a server writes as it
+    // starts.
+    let pod = rig.settled("web", 8).await?.remove(0).name_any();
+    annotate(&rig, "/api/v1", &format!("pods/{pod}"), 300).await?;
+    annotate(&rig, "/apis/apps/v1", "replicasets/web", 300).await?;
     let (creates, deletes) = (rig.creates(), rig.deletes());
     rig.plane.restore_etcd(&backup).await?;
     // The world is as it was: three pods, wanted and there, and no other set. Whatever is asked of it from now on is done.
@@ -78,6 +86,15 @@ pub async fn etcd_restored_from_an_older_snapshot(planes: Shared) -> Result<()> 
     rig.scale("web", 1).await?;
     rig.settled("web", 1).await?;
     rig.end(&planes).await
+}
+
+/// Changes an object so many times in a way that asks for nothing.
+async fn annotate(rig: &Rig, group: &str, object: &str, times: usize) -> Result<()> {
+    for time in 0..times {
+        let change = json!({ "metadata": { "annotations": { "example.com/time": time.to_string() } } });
+        rig.request(Method::PATCH, group, object, &change).await?;
+    }
+    Ok(())
 }
 
 pub async fn a_set_of_ten_thousand(planes: Shared) -> Result<()> {

@@ -80,14 +80,14 @@ impl<D: Decode, T: Transport> Source<D, T> {
             return State::List;
         }
         match self.storage_version().await {
-            Ok(version) if self.was_set_back(version) => State::List,
-            Ok(version) if version.is_known() => {
+            Ok(Some(version)) if self.was_set_back(version) => State::List,
+            Ok(Some(version)) => {
                 debug!(resource = self.config.resource.plural, seen = %self.version, %version, "source catches up");
                 self.goal = Some(Goal { wish, version, until: Instant::now() + PATIENCE });
                 self.look_at_goal();
                 State::Watch
             }
-            Err(error) if error.error().code == 0 && !error.is_too_large() => self.wait(error.into_error(), After::CatchUp),
+            Err(error) if error.code == 0 => self.wait(error, After::CatchUp),
             _ => {
                 self.wanted = Freshness::Consistent;
                 State::List

@@ -51,6 +51,10 @@ pub(super) fn unreadable(error: &WireError) -> ApiError {
     no_answer(UNREADABLE, &error.to_string())
 }
 
+pub(super) fn no_version() -> ApiError {
+    no_answer(UNREADABLE, "the list has no resourceVersion")
+}
+
 /// Upstream's `isExpiredError`: `Expired` or `Gone`.
 pub(super) fn is_gone(error: &ApiError) -> bool {
     error.is_gone() || error.reason == "Expired"

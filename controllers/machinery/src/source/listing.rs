@@ -6,7 +6,7 @@ use tracing::warn;
 
 use tokio::time::Instant;
 
-use super::failure::{BEHIND, SecondLook, Stop, is_behind, is_gone, is_no_streaming_list, unreadable};
+use super::failure::{BEHIND, SecondLook, Stop, is_behind, is_gone, is_no_streaming_list, no_version, unreadable};
 use super::reflector::{After, Source, State, Way};
 use super::sink::{Sink, SourceEvent};
 use super::transport::{Freshness, PageRequest, PageStart, Transport, WatchStart};
@@ -59,7 +59,7 @@ impl<D: Decode, T: Transport> Source<D, T> {
             Err(error) => return self.list_failed(unreadable(&error)),
         };
         if !page.version.is_known() {
-            return self.list_failed(no_answer("Unreadable", "the list has no resourceVersion"));
+            return self.list_failed(no_version());
         }
         if matches!(self.wanted, Freshness::NotOlderThan(version) if page.version < version) {
             return self.list_failed(no_answer(BEHIND, "the list is older than was asked for"));

@@ -22,7 +22,7 @@ use tracing::{error, warn};
 use super::SourceConfig;
 use super::backoff::Backoff;
 use super::catch_up::{Goal, SHORTEST_WATCH, Wishes};
-use super::failure::{SecondLook, Stop, UNREADABLE, is_behind, is_gone};
+use super::failure::{SecondLook, Stop, UNREADABLE, is_behind, is_gone, no_version, unreadable};
 use super::frames::{FRAME_LIMIT, Frames};
 use super::metrics::{Counters, SourceMetrics};
 use super::sink::{Sink, SourceEvent};
@@ -201,17 +201,22 @@ impl<D: Decode, T: Transport> Source<D, T> {
 
     // --- Watches ---
 
-    /// Asks the storage for its version; unknown if the answer does not say.
-    pub(super) async fn storage_version(&mut self) -> Result<ResourceVersion, CallError> {
+    /// Asks the storage for its version; `None` if the one object that comes with it is too large to be read.
+    pub(super) async fn storage_version(&mut self) -> Result<Option<ResourceVersion>, ApiError> {
         let request = PageRequest { limit: 1, at: PageStart::First(Freshness::Consistent) };
-        let body = self.transport.list(&request).await?;
-        Ok(wire::page(D::FORMAT, &body).map(|page| page.version).unwrap_or_default())
+        let body = match self.transport.list(&request).await {
+            Ok(body) => body,
+            Err(error) if error.is_too_large() => return Ok(None),
+            Err(error) => return Err(error.into_error()),
+        };
+        let version = wire::page(D::FORMAT, &body).map_err(|error| unreadable(&error))?.version;
+        if version.is_known() { Ok(Some(version)) } else { Err(no_version()) }
     }
 
     /// A server whose storage was set back (etcd restored from a backup) accepts a watch at a version that is yet to come, and stays
     /// silent until it is reached: hours in which nothing would be seen.
     pub(super) fn was_set_back(&mut self, reached: ResourceVersion) -> bool {
-        let set_back = reached.is_known() && reached < self.version;
+        let set_back = reached < self.version;
         if set_back {
             warn!(resource = self.config.resource.plural, seen = %self.version, %reached, "storage was set back, listing again");
             self.wanted = Freshness::Consistent;
@@ -219,12 +224,13 @@ impl<D: Decode, T: Transport> Source<D, T> {
         set_back
     }
 
+    /// No watch goes on before this was answered, not even after a refusal: a server that starts refuses until it knows its roles, and
+    /// might already accept the watch.
     async fn probe(&mut self) -> State<T::Chunks> {
         match self.storage_version().await {
-            Ok(reached) if self.was_set_back(reached) => State::List,
-            Err(error) if error.error().code == 0 && !error.is_too_large() => self.wait(error.into_error(), After::Watch),
-            // Whatever else it is, the watch will be told too.
-            _ => State::Watch,
+            Ok(Some(reached)) if self.was_set_back(reached) => State::List,
+            Ok(_) => State::Watch,
+            Err(error) => self.wait(error, After::Watch),
         }
     }
 
@@ -310,7 +316,7 @@ impl<D: Decode, T: Transport> Source<D, T> {
                         return Err(Stop::Undecodable);
                     }
                     if !bookmark.resource_version.is_known() {
-                        return Err(Stop::Error(no_answer("Unreadable", "the list has no resourceVersion")));
+                        return Err(Stop::Error(no_version()));
                     }
                     open.initial = false;
                     self.list_done(bookmark.resource_version, sink);

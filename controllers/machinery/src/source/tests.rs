@@ -55,8 +55,10 @@ struct History {
 struct Script {
     answers: VecDeque<Answer>,
     log: Arc<Log>,
-    /// What a probe is told.
-    storage: Result<u64, ApiError>,
+    /// In what the probes are answered.
+    format: Format,
+    /// What the probes are told; the last of it whenever there is no other left.
+    storage: VecDeque<Result<u64, ApiError>>,
     /// A request after which a relist is asked for.
     relist: Option<(String, SourceHandle)>,
     /// A request after which the source is asked to catch up, for a store of so many objects.
@@ -131,9 +133,10 @@ impl Transport for Script {
     async fn list(&mut self, request: &PageRequest) -> Result<Bytes, CallError> {
         if request.limit == 1 {
             assert_eq!(request.at, PageStart::First(Freshness::Consistent));
-            return match &self.storage {
-                Ok(version) => Ok(format!(r#"{{"metadata":{{"resourceVersion":"{version}"}},"items":null}}"#).into()),
-                Err(error) => Err(CallError::NotSent(error.clone())),
+            let answer = if self.storage.len() > 1 { self.storage.pop_front() } else { self.storage.front().cloned() };
+            return match answer.unwrap() {
+                Ok(version) => Ok(empty_list(self.format, version).into()),
+                Err(error) => Err(CallError::NotSent(error)),
             };
         }
         let text = match &request.at {
@@ -275,24 +278,25 @@ async fn run(answers: Vec<Answer>) -> History {
 }
 
 async fn run_with<D: Decode>(decoder: D, answers: Vec<Answer>, relist_after: Option<&str>) -> History {
-    run_over(decoder, answers, Ok(u64::MAX), relist_after).await
+    run_over(decoder, answers, vec![Ok(u64::MAX)], relist_after).await
 }
 
-async fn run_over<D: Decode>(decoder: D, answers: Vec<Answer>, storage: Result<u64, ApiError>, relist_after: Option<&str>) -> History {
+async fn run_over<D: Decode>(decoder: D, answers: Vec<Answer>, storage: Vec<Result<u64, ApiError>>, relist_after: Option<&str>) -> History {
     run_asked(decoder, answers, storage, relist_after, None).await
 }
 
 async fn run_asked<D: Decode>(
     decoder: D,
     answers: Vec<Answer>,
-    storage: Result<u64, ApiError>,
+    storage: Vec<Result<u64, ApiError>>,
     relist_after: Option<&str>,
     catch_up_after: Option<(&str, usize)>,
 ) -> History {
     let log = Arc::new(Log::default());
     let registry = Registry::new();
     let metrics = SourceMetrics::register(&registry).unwrap();
-    let script = Script { answers: answers.into(), log: Arc::clone(&log), storage, relist: None, catch_up: None };
+    let script =
+        Script { answers: answers.into(), log: Arc::clone(&log), format: D::FORMAT, storage: storage.into(), relist: None, catch_up: None };
     let mut source = Source::new(SourceConfig::new(&PODS, 42), script, decoder, &metrics);
     let handle = source.handle();
     source.transport.relist = relist_after.map(|request| (request.to_owned(), handle.clone()));
@@ -345,6 +349,16 @@ fn page(version: u64, token: &str, objects: &[&str]) -> Answer {
         r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}","continue":"{token}"}},"items":[{}]}}"#,
         items.join(",")
     )))
+}
+
+fn empty_list(format: Format, version: u64) -> Vec<u8> {
+    match format {
+        Format::Json => format!(r#"{{"metadata":{{"resourceVersion":"{version}"}},"items":null}}"#).into_bytes(),
+        Format::Protobuf => {
+            let meta = Writer::new().text(2, &version.to_string());
+            write::envelope("v1", "PodList", &Writer::new().message(1, &meta).into_bytes())
+        }
+    }
 }
 
 fn object(text: &str) -> String {

@@ -7,7 +7,7 @@ const MANY: usize = 100_000;
 
 /// Asked after that request; the storage is at version 9.
 async fn run_asked_after(request: &str, objects: usize, answers: Vec<Answer>) -> History {
-    run_asked(JsonThings::default(), answers, Ok(9), None, Some((request, objects))).await
+    run_asked(JsonThings::default(), answers, vec![Ok(9)], None, Some((request, objects))).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,7 +83,7 @@ async fn a_list_that_begins_after_the_question_answers_it() {
     let metrics = SourceMetrics::register(&registry).unwrap();
     let log = Arc::new(Log::default());
     let answers = vec![watch(vec![end(5), pause(400)])].into();
-    let script = Script { answers, log: Arc::clone(&log), storage: Ok(9), relist: None, catch_up: None };
+    let script = Script { answers, log: Arc::clone(&log), format: Format::Json, storage: [Ok(9)].into(), relist: None, catch_up: None };
     let source = Source::new(SourceConfig::new(&PODS, 1), script, JsonThings::default(), &metrics);
     let caught_up = source.handle().catch_up(MANY);
     let shutdown = CancellationToken::new();
@@ -107,7 +107,14 @@ async fn storage_that_was_set_back_is_listed() {
 async fn a_source_that_ends_has_not_caught_up() {
     let registry = Registry::new();
     let metrics = SourceMetrics::register(&registry).unwrap();
-    let script = Script { answers: VecDeque::new(), log: Arc::default(), storage: Ok(9), relist: None, catch_up: None };
+    let script = Script {
+        answers: VecDeque::new(),
+        log: Arc::default(),
+        format: Format::Json,
+        storage: [Ok(9)].into(),
+        relist: None,
+        catch_up: None,
+    };
     let source = Source::new(SourceConfig::new(&PODS, 1), script, JsonThings::default(), &metrics);
     let caught_up = source.handle().catch_up(FEW);
     drop(source);

@@ -141,21 +141,33 @@ async fn back_off_starts_over_after_two_minutes_of_health() {
 
 #[tokio::test(start_paused = true)]
 async fn storage_that_was_set_back_is_listed_before_a_silent_watch_begins() {
-    // A real server accepts a watch at a version to come, and says nothing.
-    let history = run_over(
-        JsonThings::default(),
-        vec![synced(900, vec![pause(20), Piece::Broken]), watch(vec![added("a@17"), end(20), Piece::Hang])],
-        Ok(20),
-        None,
-    )
-    .await;
-    assert_eq!(history.requests, ["stream consistent", "stream consistent", "watch 20"]);
-    assert_eq!(history.events, ["restarted", "synced 900", "restarted", "listed a@17", "synced 20"]);
+    // A real server accepts a watch at a version to come, and says nothing. Whatever the probe is told before its answer is no answer.
+    let delays: [fn() -> Vec<_>; 2] =
+        [Vec::new, || vec![Err(error(403, "Forbidden")), Ok(0), Err(error(0, "NoAnswer")), Err(error(503, "Busy"))]];
+    for delay in delays {
+        let history = run_over(
+            JsonThings::default(),
+            vec![synced(900, vec![pause(20), Piece::Broken]), watch(vec![added("a@17"), end(20), Piece::Hang])],
+            delay().into_iter().chain([Ok(20)]).collect(),
+            None,
+        )
+        .await;
+        assert_eq!(history.requests, ["stream consistent", "stream consistent", "watch 20"]);
+        assert_eq!(history.events, ["restarted", "synced 900", "restarted", "listed a@17", "synced 20"]);
+    }
 }
 
 #[tokio::test(start_paused = true)]
-async fn probe_that_is_refused_does_not_keep_the_watch_from_going_on() {
-    let history = run_over(JsonThings::default(), vec![synced(5, vec![pause(20)])], Err(error(403, "Forbidden")), None).await;
+async fn probe_that_is_refused_is_waited_out_before_the_watch_goes_on() {
+    let refused = Err(error(403, "Forbidden"));
+    let history = run_over(JsonThings::default(), vec![synced(5, vec![pause(20)])], vec![refused.clone(), refused, Ok(5)], None).await;
+    assert_eq!(history.requests, ["stream consistent", "watch 5"]);
+    assert!((22.4..25.0).contains(&history.wait_before(1)), "{}", history.wait_before(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn probe_whose_one_object_is_too_large_leaves_it_to_the_watch() {
+    let history = run_over(JsonThings::default(), vec![synced(5, vec![pause(20)])], vec![Err(error(0, "AnswerTooLarge"))], None).await;
     assert_eq!(history.requests, ["stream consistent", "watch 5"]);
     assert!(history.wait_before(1) < 21.0);
 }
@@ -200,7 +212,8 @@ async fn handle_tells_when_the_source_has_synced() {
     let script = Script {
         answers: vec![watch(vec![pause(7), end(5), Piece::Hang])].into(),
         log: Arc::clone(&log),
-        storage: Ok(1),
+        format: Format::Json,
+        storage: [Ok(1)].into(),
         relist: None,
         catch_up: None,
     };
