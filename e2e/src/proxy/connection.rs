@@ -54,6 +54,10 @@ impl Connections {
         control
     }
 
+    pub(super) fn count(&self) -> usize {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).iter().filter(|control| control.strong_count() > 0).count()
+    }
+
     pub(super) fn close(&self) {
         self.each(|control| control.closed.cancel());
     }

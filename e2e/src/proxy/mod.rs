@@ -180,6 +180,11 @@ impl Proxy {
         self.shared.log.of(matcher)
     }
 
+    /// How many connections clients have. Of one that has none any more, no request will come: each has met the rules there were, or is lost.
+    pub fn connections(&self) -> usize {
+        self.shared.connections.count()
+    }
+
     /// Closes all connections to clients.
     pub fn close_connections(&self) {
         self.shared.connections.close();

@@ -188,7 +188,7 @@ pub async fn dep_03_a_name_that_is_taken_is_tried_once_for_each_status_that_is_w
     assert_eq!(tries, [Some(409), Some(409), Some(409), Some(409), Some(201)]);
 
     // The next name is the same for a program that knows of nothing.
-    rig.kill9()?;
+    rig.kill9().await?;
     take_away(&rig, "web").await?;
     run_both(&mut rig).await?;
     rig.create_deployment("web", 0, json!(1), 0).await?;
@@ -205,7 +205,7 @@ pub async fn dep_04_its_own_set_behind_the_caches_back_is_no_collision(planes: S
     record.release();
     rig.create_deployment("web", 1, json!(1), 0).await?;
     let set = set_name(&rig.sizes("web", &[1]).await?[0])?;
-    rig.kill9()?;
+    rig.kill9().await?;
 
     // Without the set, and with something to be done about it.
     rig.scale_deployment("web", 2).await?;
@@ -267,7 +267,7 @@ pub async fn dep_16_a_change_of_size_that_was_interrupted_ends_in_proportion(pla
     let lost = rig.proxy.add(Rule::new(scalings(), Fault::Refuse(Moment::Before, Refusal::internal())).when(second));
     rig.scale_deployment("web", 20).await?;
     lost.takes(1, PATIENCE).await?;
-    rig.kill9()?;
+    rig.kill9().await?;
     lost.release();
     assert_eq!(rig.sets_of("web").await?.iter().map(size).collect::<Vec<_>>(), [SCALED[0], 5]);
     run_both(&mut rig).await?;

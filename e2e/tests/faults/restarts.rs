@@ -18,7 +18,7 @@ pub async fn rs_21_nothing_is_done_before_a_late_list(planes: Shared) -> Result<
     for name in &names {
         rig.settled(name, 5).await?;
     }
-    rig.kill9()?;
+    rig.kill9().await?;
     let (creates, deletes) = (rig.creates(), rig.deletes());
     let late = rig.proxy.add(Rule::new(Match::lists("pods"), Fault::Delay(Duration::from_secs(5))).when(When::first(1)));
     rig.run().await?;
@@ -52,7 +52,7 @@ pub async fn kill_9_in_mid_scale_up_with_creates_in_flight(planes: Shared) -> Re
             Ok(())
         })
         .await?;
-        rig.kill9()?;
+        rig.kill9().await?;
         if !late {
             hold.release();
             witness.of(already + 20 + IN_FLIGHT).await?;
@@ -87,7 +87,7 @@ pub async fn kill_9_with_nothing_in_flight_makes_no_pod_too_many(planes: Shared)
         Ok(())
     })
     .await?;
-    rig.kill9()?;
+    rig.kill9().await?;
     full.release();
     rig.run().await?;
     rig.settled("web", PODS).await?;
@@ -100,7 +100,7 @@ pub async fn ctl_23_a_server_in_the_past_deletes_nothing(planes: Shared) -> Resu
     let mut rig = Rig::start(&planes).await?;
     rig.create_set("web", 5).await?;
     rig.settled("web", 5).await?;
-    rig.kill9()?;
+    rig.kill9().await?;
     // The past: three are wanted, and five are there. Nobody acts on it.
     rig.scale("web", 3).await?;
     let past = [Recording::new(), Recording::new()];
@@ -111,7 +111,7 @@ pub async fn ctl_23_a_server_in_the_past_deletes_nothing(planes: Shared) -> Resu
     let hold = rig.proxy.hold_requests(Match::deletes("pods"));
     rig.run().await?;
     hold.holds(1, PATIENCE).await?;
-    rig.kill9()?;
+    rig.kill9().await?;
     hold.discard();
     rig.proxy.clear();
     assert!(past.iter().all(|recording| recording.len() == 1));
@@ -152,7 +152,7 @@ pub async fn ctl_24_all_pages_are_known_before_the_first_sync(planes: Shared) ->
     let mut rig = Rig::start(&planes).await?;
     rig.create_set("web", i32::try_from(PODS)?).await?;
     let pods = rig.settled("web", PODS).await?;
-    rig.kill9()?;
+    rig.kill9().await?;
     let (creates, deletes) = (rig.creates(), rig.deletes());
     let streams = Match { watch: Some(true), ..Match::lists("pods") };
     let unknown = Refusal::new(400, "BadRequest", "sendInitialEvents is forbidden for watch");

@@ -74,9 +74,14 @@ impl Rig {
         .await
     }
 
-    /// Kills the program.
-    pub fn kill9(&mut self) -> Result<()> {
-        self.manager.take().context("no program is running")?.kill9().map(drop)
+    /// Kills the program. Whatever it had sent has met the rules that are in force now, or is lost: rules may change behind this.
+    pub async fn kill9(&mut self) -> Result<()> {
+        self.manager.take().context("no program is running")?.kill9()?;
+        wait::until("the proxy to see it gone", PATIENCE, async || {
+            ensure!(self.proxy.connections() == 0, "{} connections are open", self.proxy.connections());
+            Ok(())
+        })
+        .await
     }
 
     /// The program.

@@ -135,7 +135,7 @@ pub async fn sts_10_a_late_watch_of_revisions_makes_no_second_one(planes: Shared
     rig.start_pod("web-0", None).await?;
     let done = rig.rolled_out(1).await?;
     assert_eq!(rig.proxy.seen(&revision_creates()), 1);
-    rig.kill9()?;
+    rig.kill9().await?;
 
     // A program that knows nothing of the revision finds it under the name that its own would have.
     let hidden = rig.proxy.add(Rule::new(Match::lists("controllerrevisions"), Fault::Replay(Moment::Before, past)));

@@ -7,6 +7,8 @@ use anyhow::Result;
 use e2e::proxy::{Ending, Fault, Loss, Match, Moment, Proxy, Recording, Refusal, Rule, When};
 use http::Method;
 use model::protobuf::Envelope;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 
 use super::upstream::{Client, PATIENCE, Upstream, hangs, timed, until};
@@ -265,6 +267,29 @@ async fn a_server_that_is_away_closes_connections() -> Result<()> {
 }
 
 #[tokio::test]
+async fn nothing_more_comes_of_clients_once_no_connection_is_left() -> Result<()> {
+    let upstream = Upstream::start().await?;
+    let proxy = upstream.proxy().await?;
+    let address = proxy.url().trim_start_matches("http://").to_owned();
+    let held = proxy.hold_requests(creates());
+    let refused = proxy.add(Rule::new(Match::deletes("pods"), Fault::Refuse(Moment::Before, Refusal::internal())));
+    let mut waiting = TcpStream::connect(&address).await?;
+    waiting.write_all(format!("POST {PODS} HTTP/1.1\r\nhost: n\r\n\r\n").as_bytes()).await?;
+    until("the create to be held", || held.held() == 1).await?;
+    let mut dying = TcpStream::connect(&address).await?;
+    until("both connections", || proxy.connections() == 2).await?;
+    dying.write_all(format!("DELETE {PODS} HTTP/1.1\r\nhost: n\r\n\r\n").as_bytes()).await?;
+    drop((waiting, dying));
+    until("the connections to be closed", || proxy.connections() == 0).await?;
+    // What was read has met the rules there were, and the rest is lost.
+    refused.release();
+    held.discard();
+    until("the log to have its end", || proxy.in_flight(&Match::any()) == 0).await?;
+    assert_eq!(upstream.hits(), 0);
+    Ok(())
+}
+
+#[tokio::test]
 async fn nothing_is_left_behind() -> Result<()> {
     let upstream = Upstream::start().await?;
     let proxy = upstream.proxy().await?;
@@ -277,7 +302,7 @@ async fn nothing_is_left_behind() -> Result<()> {
     let address = proxy.url().trim_start_matches("http://").to_owned();
     tokio::time::timeout(PATIENCE, proxy.stop()).await?;
     drop(client);
-    assert!(tokio::net::TcpStream::connect(&address).await.is_err(), "nobody listens");
+    assert!(TcpStream::connect(&address).await.is_err(), "nobody listens");
     drop(upstream);
     until("all tasks to end", || Handle::current().metrics().num_alive_tasks() == 0).await
 }
